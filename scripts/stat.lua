@@ -3,9 +3,12 @@
 -- software events are read as one group per CPU or thread. Hardware events share the counters of a
 -- CPU: if `counted` is below 100 %, the count is an estimate. The events of a metric are counted at
 -- the same times, and -e need not name them. sched_stat_* events count nanoseconds. A thread's row
--- includes threads that it starts; the run ends when all watched tasks have ended.
+-- includes threads that it starts; the run ends when all watched tasks have ended. Events in braces
+-- are one group: they are counted at the same times and read at once. The boxes of an uncore PMU
+-- are added up: uncore_imc/EVENT/ counts uncore_imc_0, uncore_imc_1 and so on.
 --   perilune stat -e context-switches,page-faults -i 1000
 --   perilune stat -e syscalls:sys_enter_getppid -i 1 --perins
+--   perilune stat -e '{raw_syscalls:sys_enter,raw_syscalls:sys_exit}' -- make
 --   perilune stat --metric 'ipc=instructions/cycles' -- make
 --   perilune stat -e page-faults --cgroup system.slice,user.slice
 local metric = require "metric"
@@ -19,6 +22,7 @@ local m = monitor {
     text { "metric", value = "NAME=EXPR,…", help = "show ratios of counts" },
     text { "cgroup", value = "PATH,…", help = "count the tasks of these cgroups" },
     flag { "pinned", help = "keep hardware events on their counters; report those without one" },
+    flag { "no-merge", help = "a row for each event of a glob and each box of an uncore PMU" },
     "perins", "exclude-user", "exclude-kernel", "exclude-guest", "guest",
   },
 }
@@ -35,7 +39,7 @@ function m.interval(seconds)
   local event, name = { "event", align = "left" }, { "metric", align = "left" }
   local count, rate = { "count", decimals = metric.decimals(sets) }, { "per_second", decimals = 1 }
   local share, value = { "counted%", decimals = 1 }, { "value", decimals = 3 }
-  local counts, ratios = metric.rows(all, sets, seconds, m.opt.perins)
+  local counts, ratios = metric.rows(all, sets, seconds, m.opt.perins, m.opt.no_merge)
   local columns = { cgroup, perins(), event, count, rate, share }
   return #counts > 0 and report(false, columns, counts, "counts"),
     #ratios > 0 and report(false, { cgroup, perins(), name, value }, ratios, "metrics")

@@ -46,6 +46,10 @@ function key.sums(sources, ev, columns, first)
   return values
 end
 
+--- Prefixes of names that contain the symbol of a function or variable.
+local OF_SYMBOLS = { mem = true, kprobe = true, kretprobe = true, uprobe = true, uretprobe = true,
+  usdt = true }
+
 --- Returns the value columns of a selector, and the expressions that they sum.
 local function columns_of(s)
   local columns, values = {}, {} ---@type table[], string[]
@@ -57,6 +61,8 @@ local function columns_of(s)
     end
   end
   if #values > 0 then return columns, values end
+  -- A symbol keeps its case.
+  if not s.attr.alias and OF_SYMBOLS[s.name:match "^(%a+):"] then return { { s.name } }, { "1" } end
   return { { (s.attr.alias or s.name:match ":(.*)" or s.name):upper() } }, { "1" }
 end
 

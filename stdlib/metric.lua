@@ -169,15 +169,18 @@ local function known(value) return value == value and value or nil end
 
 --- Returns the rows of an interval for the events, and those for the metrics. Both begin with the
 --- cgroup and the instance.
-function metric.rows(all, sets, seconds, apart)
+--- With `by_event`, each event of a glob and each box of a PMU has a row of its own.
+function metric.rows(all, sets, seconds, apart, by_event)
   local counts, ratios = {}, {}
   for _, set in ipairs(sets) do
     for instance, n in all:each(apart) do
       for _, ev in ipairs(set.events) do
-        local count, share = n(ev)
-        local rate = known(count / seconds)
-        counts[#counts + 1] =
-          { set.cgroup, instance, title(ev), known(count), rate, 100 * share }
+        for i, name in ipairs(by_event and #ev.names > 1 and ev.names or { title(ev) }) do
+          local count, share = n(ev, by_event and i or nil)
+          local rate = count and known(count / seconds)
+          counts[#counts + 1] = count
+            and { set.cgroup, instance, name, known(count), rate, 100 * share }
+        end
       end
       for _, one in ipairs(set.metrics) do
         ratios[#ratios + 1] = { set.cgroup, instance, one.name, known(one.value(n)) }

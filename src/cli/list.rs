@@ -201,7 +201,7 @@ fn describe_all(
 /// Returns commands to start from: one prints the event, one counts it; only the latter if it
 /// cannot be sampled.
 fn commands(event: &Rc<Event>) -> Vec<String> {
-    if event.kind().cpu_time().is_some() {
+    if event.kind().only_counts() {
         return vec![format!("perilune stat -e {}", suggest::quoted(&event.name))];
     }
     let attrs = ["key", "comm", "top-by"].map(|name| (name.to_owned(), AttrKind::Expr));

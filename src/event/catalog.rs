@@ -71,7 +71,9 @@ pub trait Catalog {
 /// Returns the events that a selector names, in the catalog's order; at least one.
 ///
 /// A glob (`sched:sched_wak*`; without a colon it is matched with the part behind the colon) names
-/// every tracepoint that matches. Alternatives (`a|b`) name the first one that exists.
+/// every tracepoint that matches, or if none does, the software events that match. The name of a
+/// PMU without its number, or a glob, names the event in all boxes of that name. Alternatives
+/// (`a|b`) name the first one that exists.
 ///
 /// # Errors
 /// No alternative exists: an unknown event, a glob that matches nothing or too many functions, or
@@ -133,7 +135,10 @@ fn expand_name(catalog: &dyn Catalog, name: &str) -> Result<Vec<Rc<Event>>> {
     if let Some(named) = FunctionName::parse(name) {
         return expand_function(catalog, &named);
     }
-    if !glob::is_glob(name) || name.contains('/') {
+    if name.contains('/') {
+        return expand_pmu(catalog, name);
+    }
+    if !glob::is_glob(name) {
         return Ok(vec![catalog.describe(name)?]);
     }
     let matches = |event: &str| match name.contains(':') {
@@ -142,17 +147,47 @@ fn expand_name(catalog: &dyn Catalog, name: &str) -> Result<Vec<Rc<Event>>> {
             event.split_once(':').is_some_and(|(_, e)| glob::matches(name.as_bytes(), e.as_bytes()))
         }
     };
-    let names = catalog.names()?;
+    let names = catalog.names();
     let found: Vec<Rc<Event>> = names
         .iter()
+        .flatten()
         .filter(|event| matches(event))
         .map(|event| catalog.describe(event))
         .collect::<Result<_>>()?;
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    // A recording may lack some of them.
+    let software =
+        kind::software_events().filter(|event| glob::matches(name.as_bytes(), event.as_bytes()));
+    let found: Vec<Rc<Event>> =
+        software.filter_map(|event| catalog.describe(&event).ok()).collect();
     if found.is_empty() {
-        bail!("no event matches '{name}'{}", suggest_system(name, &names));
+        bail!("no event matches '{name}'{}", suggest_system(name, &names?));
     }
     Ok(found)
 }
+
+/// Returns the event of a PMU, or those of all its boxes that have it.
+fn expand_pmu(catalog: &dyn Catalog, name: &str) -> Result<Vec<Rc<Event>>> {
+    let is_prefixed = kind::prefix_of(name).is_some();
+    let found = if is_prefixed { None } else { catalog.look_up(name, BOXES_MAX)? };
+    let Some(found) = found else { return Ok(vec![catalog.describe(name)?]) };
+    let (mut events, mut first_error) = (Vec::new(), None);
+    for one in &found.names {
+        match catalog.describe(one) {
+            Ok(event) => events.push(event),
+            Err(why) => first_error = first_error.or(Some(why)),
+        }
+    }
+    match first_error {
+        Some(why) if events.is_empty() => Err(why),
+        _ => Ok(events),
+    }
+}
+
+/// Maximum number of boxes that one name may select.
+const BOXES_MAX: usize = 1024;
 
 fn expand_function(catalog: &dyn Catalog, named: &FunctionName) -> Result<Vec<Rc<Event>>> {
     if !glob::is_glob(&named.function) {

@@ -6,6 +6,7 @@
 
 pub mod breakpoint;
 mod cache;
+mod counted;
 mod counter;
 mod cpu_time;
 pub mod function;
@@ -24,6 +25,7 @@ use std::io;
 
 use anyhow::Result;
 
+pub use counted::{COUNT_PREFIX, CountedMember};
 pub use counter::Counter;
 pub use cpu_time::CpuTimeEvent;
 pub(crate) use modifiers::is_modifier;
@@ -34,6 +36,7 @@ pub use prefix::NamePrefix;
 pub use properties::{CountUnit, EventAttr, EventProperties, FoundNames, RegisterFields};
 pub use tracepoint::{ReadTraceFormat, Tracepoint};
 
+use crate::base::event::value::ValueType;
 use crate::base::report::draw::OpenedEvent;
 use crate::decode::format::Format;
 use crate::event::sampling::Sampling;
@@ -47,6 +50,8 @@ pub struct Event {
     pub name: String,
     /// Kind of the event.
     pub what: EventKind,
+    /// The events of its group whose counts its samples have, itself first; empty without a group.
+    pub counted: Vec<CountedMember>,
 }
 
 /// Kind of an event.
@@ -109,7 +114,7 @@ impl From<Breakpoint> for EventKind {
 impl Event {
     /// Returns an event with this name.
     pub fn new(name: impl Into<String>, what: impl Into<EventKind>) -> Event {
-        Event { name: name.into(), what: what.into() }
+        Event { name: name.into(), what: what.into(), counted: Vec::new() }
     }
 
     /// Returns the properties that depend on its kind.
@@ -135,24 +140,28 @@ impl Event {
     pub fn opened(&self) -> OpenedEvent {
         let fields = self.format().into_iter().flat_map(|format| &format.fields);
         let fields = fields.filter(|field| !field.common);
-        let fields = fields.map(|field| (field.name.clone(), field.value_type())).collect();
-        OpenedEvent { name: self.name.clone(), fields }
+        let fields = fields.map(|field| (field.name.clone(), field.value_type()));
+        let counts = self.count_fields().map(|name| (name, ValueType::Uint));
+        OpenedEvent { name: self.name.clone(), fields: fields.chain(counts).collect() }
     }
 
     /// Returns the event restricted to user mode, under the name that says so; None for a kind
     /// without modifiers.
     pub fn in_user_mode(&self) -> Option<Event> {
-        match &self.what {
+        let user = match &self.what {
             EventKind::Counter(counter) => {
                 let (name, counter) = counter.in_user_mode(&self.name);
-                Some(Event::new(name, counter))
+                Event::new(name, counter)
             }
             EventKind::Breakpoint(breakpoint) => {
                 let (name, breakpoint) = breakpoint.in_user_mode(&self.name)?;
-                Some(Event::new(name, breakpoint))
+                Event::new(name, breakpoint)
             }
-            EventKind::Tracepoint(_) | EventKind::Function(_) | EventKind::CpuTime(_) => None,
-        }
+            EventKind::Tracepoint(_) | EventKind::Function(_) | EventKind::CpuTime(_) => {
+                return None;
+            }
+        };
+        Some(Event { counted: self.counted.clone(), ..user })
     }
 }
 
@@ -210,9 +219,12 @@ pub static PREFIXES: [NamePrefix; 6] = {
 type LookUp = fn(&str, &EventFiles<'_>, usize) -> Result<Option<FoundNames>>;
 
 /// The kinds whose names are looked up, except functions ([`function::matching`]).
-const LOOK_UPS: [LookUp; 1] = [|pattern, files, most| {
-    breakpoint::look_up(pattern, files.functions.map(|finder| finder as _), most)
-}];
+const LOOK_UPS: [LookUp; 2] = [
+    |pattern, files, most| {
+        breakpoint::look_up(pattern, files.functions.map(|finder| finder as _), most)
+    },
+    |pattern, files, most| pmu::look_up(pattern, files.pmu, most),
+];
 
 /// Events with names of their own, in the order of `list`.
 pub const NAME_FAMILIES: [NameFamily; 5] =
@@ -268,6 +280,11 @@ pub fn has_fields(name: &str) -> bool {
         Some((prefix, _)) => prefix.has_fields,
         None => name.split_once(':').is_some_and(|(_, rest)| !rest.chars().all(is_modifier)),
     }
+}
+
+/// Returns the names of software events.
+pub(crate) fn software_events() -> impl Iterator<Item = String> {
+    software::FAMILY.names().map(|(name, _)| name)
 }
 
 /// Returns the names and aliases of the tables, without the cache events.

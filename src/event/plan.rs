@@ -72,7 +72,9 @@ pub fn plan<S: Clone + PartialEq + Sampled>(
 ) -> Result<Vec<PlannedEvent<S>>> {
     let mut openings: Vec<PlannedEvent<S>> = Vec::new();
     for (index, role) in roles.iter().enumerate() {
-        let checkable = is_checkable(role)? && !role.sampling.is_counted();
+        // The counts of a sample are those since the one before, which must pass the same filter.
+        let is_split = role.sampling.is_counted() || !role.event.counted.is_empty();
+        let checkable = is_checkable(role)? && !is_split;
         let shared = openings.iter_mut().find(|opening| {
             opening.event == role.event
                 && opening.sampling == role.sampling

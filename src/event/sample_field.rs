@@ -17,7 +17,8 @@ use crate::decode::cursor::Words;
 use crate::decode::data_source::MemoryPart;
 use crate::decode::sample_extra::SampleExtra;
 use FieldValue::{
-    Address, Branches, CgroupPath, ContainerName, Memory, Number, Registers, UserRegisters,
+    Address, Branches, CgroupPath, ContainerName, Counts, Memory, Number, Registers, Totals,
+    UserRegisters,
 };
 
 /// A field of a sample.
@@ -51,6 +52,10 @@ pub enum FieldValue {
     UserRegisters,
     /// Branches, the latest first.
     Branches,
+    /// Counts of the events of a group since the sample before, the leader's first.
+    Counts,
+    /// The same, since the event was opened.
+    Totals,
 }
 
 impl FieldValue {
@@ -65,6 +70,7 @@ impl FieldValue {
             Self::Number | Self::Address => "number",
             Self::Registers | Self::UserRegisters => "registers",
             Self::Branches => "branches",
+            Self::Counts | Self::Totals => "counts",
             Self::CgroupPath | Self::ContainerName | Self::Memory(_) => "text",
         }
     }
@@ -75,6 +81,8 @@ impl FieldValue {
             Self::Registers => extra.regs_intr.values,
             Self::UserRegisters => extra.regs_user.values,
             Self::Branches => extra.branch_stack.entries,
+            Self::Counts => extra.counts,
+            Self::Totals => extra.totals,
             _ => Words::default(),
         }
     }
@@ -120,6 +128,8 @@ pub const SAMPLE_FIELDS: &[SampleField] = fields! {
     "_regs"           PERF_SAMPLE_REGS_INTR      Registers                 |x| size(Registers, x);
     "_user_regs"      PERF_SAMPLE_REGS_USER      UserRegisters         |x| size(UserRegisters, x);
     "_branches"       PERF_SAMPLE_BRANCH_STACK   Branches                  |x| size(Branches, x);
+    "_counts"         PERF_SAMPLE_READ           Counts                    |x| size(Counts, x);
+    "_totals"         PERF_SAMPLE_READ           Totals                    |x| size(Totals, x);
 };
 
 /// Returns the size of a field's list in words.
@@ -142,6 +152,18 @@ impl SampleFields {
     /// Returns the set of the field at a row of the table.
     pub fn row(row: usize) -> SampleFields {
         SampleFields(if row < SAMPLE_FIELDS.len() { 1 << row } else { 0 })
+    }
+
+    /// Returns the set of the fields that only the first event of a group has.
+    pub fn of_groups() -> SampleFields {
+        let of_group = |field: &SampleField| matches!(field.kind, Counts | Totals);
+        let rows = (0..SAMPLE_FIELDS.len()).filter(|row| of_group(&SAMPLE_FIELDS[*row]));
+        rows.fold(SampleFields::default(), |all, row| all.or(SampleFields::row(row)))
+    }
+
+    /// Returns whether it has this field.
+    pub fn has(self, kind: FieldValue) -> bool {
+        self.iter().any(|field| field.kind == kind)
     }
 
     /// Returns whether it has no field.
@@ -197,6 +219,18 @@ pub fn tail<'a>(extra: &'a SampleExtra<'a>) -> impl Iterator<Item = u64> + 'a {
     let lists = SAMPLE_FIELDS.iter().flat_map(|field| field.kind.list(extra).iter());
     let words = SAMPLE_FIELDS.iter().map(|field| (field.word)(extra));
     lists.chain(words).chain([TAIL_MARK])
+}
+
+/// Returns the list `_counts` of a record; empty if it has none. Only the list `_totals` stands
+/// between it and the words.
+pub fn counts_of(raw: &[u8]) -> impl Iterator<Item = u64> {
+    let size = |name| row_named(name).and_then(|row| word_of(raw, row)).unwrap_or(0) as usize;
+    let (counts, totals) = (size("_counts"), size("_totals"));
+    let behind = totals.saturating_mul(8).saturating_add(TAIL_BYTES);
+    let end = raw.len().checked_sub(behind);
+    let start = end.and_then(|end| end.checked_sub(counts.saturating_mul(8)));
+    let bytes = start.zip(end).and_then(|(start, end)| raw.get(start..end)).unwrap_or_default();
+    bytes.as_chunks().0.iter().map(|word| u64::from_ne_bytes(*word))
 }
 
 /// Returns the word of a row; None if the record has no tail.

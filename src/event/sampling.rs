@@ -38,14 +38,38 @@ pub struct Sampling {
     /// relate them to other records. Without this option, its scheduler events are processed but
     /// not printed.
     pub hide_self: bool,
-    /// Name of the group that it is counted in. Events of one group count at the same times.
-    pub group: Option<Rc<str>>,
+    /// The group that it is opened in.
+    pub group: Option<EventGroup>,
     /// The control group whose tasks it counts, as typed.
     pub cgroup: Option<Rc<str>>,
     /// Fields of the sample that a script reads and few events have.
     pub extra: SampleFields,
     /// Further `perf_event_attr` fields, by their kernel names.
     pub fields: Vec<(String, u64)>,
+}
+
+/// A group of events, which count at the same times.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct EventGroup {
+    /// Name that the script gives, or the text `{…}` in a selector.
+    pub name: Rc<str>,
+    /// Whether it is a group in braces: its first event leads, and it may be sampled. A dummy event
+    /// leads the others, which are counted.
+    pub is_in_braces: bool,
+    /// Whether its events are opened without it if the kernel refuses it.
+    pub is_weak: bool,
+}
+
+impl EventGroup {
+    /// Returns the group with this text, braces included.
+    pub fn in_braces(text: &str, is_weak: bool) -> EventGroup {
+        EventGroup { name: text.into(), is_in_braces: true, is_weak }
+    }
+
+    /// Returns the group of a script with this name.
+    pub fn named(name: &str) -> EventGroup {
+        EventGroup { name: name.into(), is_in_braces: false, is_weak: false }
+    }
 }
 
 /// How a call chain is recorded, and which of its frames are wanted.

@@ -11,6 +11,8 @@
 //! uprobe:/usr/bin/bash:readline/arg1 > 0/stack/
 //! usdt:/usr/bin/python3:python:gc__start
 //! mem:jiffies/8:w/stack/ a breakpoint, see `super::kind::breakpoint`; has no fields either
+//! {cycles,instructions}:u    a group, see `group`
+//! {cpu-clock,page-faults}:S  its first event, whose samples have the counts of all
 //! ```
 //!
 //! The FILE of a function ends at the first `:` unless it is quoted. `/` and `,` do not separate
@@ -19,17 +21,18 @@
 //! be quoted as a whole. The parser looks nothing up: [`super::catalog`] and
 //! [`Selector::check_attrs`] check later whether the event, its fields and the attributes exist.
 
+mod group;
 mod quote;
 #[cfg(test)]
 mod tests;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use quote::{Escape, skip_quoted, unquote};
 
 use crate::event::other_tools::attribute_hint;
 use crate::{
     base::matching::nearest::{did_you_mean, nearest},
-    event::{kind, rate::SamplingRate, syntax::SyntaxError},
+    event::{kind, rate::SamplingRate, sampling::EventGroup, syntax::SyntaxError},
 };
 
 /// One event of a list, as typed.
@@ -43,6 +46,10 @@ pub struct Selector {
     pub filter: Option<String>,
     /// Attributes in the order typed: name, and the value without its quotes.
     pub attrs: Vec<(String, Option<String>)>,
+    /// The group whose braces contain it; None for the first event of a group with `S`.
+    pub group: Option<EventGroup>,
+    /// The other events of a group with `S`, whose counts its samples have.
+    pub members: Vec<Selector>,
 }
 
 /// The attributes that every monitor accepts.
@@ -54,10 +61,10 @@ impl Selector {
     /// # Errors
     /// A syntax error, with its position.
     pub fn parse_list(text: &str) -> Result<Vec<Selector>, SyntaxError> {
-        let mut parser = SelectorParser { text, at: 0 };
-        let mut list = vec![parser.selector()?];
+        let mut parser = SelectorParser { text, at: 0, end: text.len() };
+        let mut list = parser.selectors()?;
         while parser.take(',') {
-            list.push(parser.selector()?);
+            list.extend(parser.selectors()?);
         }
         Ok(list)
     }
@@ -114,6 +121,17 @@ impl Selector {
     /// An unknown attribute, an attribute at the position of the filter, an invalid value, or both
     /// `freq` and `period`.
     pub fn check_attrs(&self, declared: &[&str]) -> Result<()> {
+        for member in &self.members {
+            let other = member.attrs.iter().find(|(name, _)| name != "alias");
+            ensure!(
+                other.is_none(),
+                "{}: only counted in the group of {}; omit the attribute '{}'",
+                member.name,
+                self.name,
+                other.map_or("", |(name, _)| name)
+            );
+            member.check_attrs(&[])?;
+        }
         let known = || BUILTIN.iter().chain(declared).copied();
         if let Some(filter) = &self.filter {
             let first = filter.split(['=', ' ']).next().unwrap_or_default();
@@ -163,6 +181,8 @@ impl Selector {
 struct SelectorParser<'a> {
     text: &'a str,
     at: usize,
+    /// Where the list ends: the end of the text, or the `}` of a group.
+    end: usize,
 }
 
 impl<'a> SelectorParser<'a> {
@@ -171,11 +191,11 @@ impl<'a> SelectorParser<'a> {
     }
 
     fn rest(&self) -> &'a str {
-        self.text.get(self.at..).unwrap_or_default()
+        self.text.get(self.at..self.end).unwrap_or_default()
     }
 
     fn skip_space(&mut self) {
-        self.at = self.text.len() - self.rest().trim_start().len();
+        self.at = self.end - self.rest().trim_start().len();
     }
 
     fn take(&mut self, c: char) -> bool {
@@ -193,14 +213,15 @@ impl<'a> SelectorParser<'a> {
         part
     }
 
+    /// Takes a group or a selector.
+    fn selectors(&mut self) -> Result<Vec<Selector>, SyntaxError> {
+        self.skip_space();
+        if self.rest().starts_with('{') { self.group() } else { Ok(vec![self.selector()?]) }
+    }
+
     fn selector(&mut self) -> Result<Selector, SyntaxError> {
         self.skip_space();
         let start = self.at;
-        if self.rest().starts_with('{') {
-            let why = "groups of events are not supported in a list; join the events with `,`, or \
-                       count them as one group with stat --metric NAME=A/B";
-            return Err(self.fault(start, why));
-        }
         loop {
             self.alternative()?;
             if !self.rest().starts_with('|') {
@@ -238,7 +259,7 @@ impl<'a> SelectorParser<'a> {
             return Err(self.fault(self.at, "events are joined with `,`"));
         }
         let text = self.text[start..self.at].trim_end().to_owned();
-        Ok(Selector { text, name, filter, attrs })
+        Ok(Selector { text, name, filter, attrs, group: None, members: Vec::new() })
     }
 
     /// Takes one of the names joined by `|`. Behind a prefix, a name may contain `/`.
@@ -253,7 +274,7 @@ impl<'a> SelectorParser<'a> {
                 None => Ok(()),
             };
         };
-        let begin = self.text.len() - rest.len();
+        let begin = self.end - rest.len();
         match (prefix.extent)(rest) {
             Ok(extent) => self.at = begin + extent,
             Err(fault) => return Err(self.fault(begin + fault.at, fault.what)),
@@ -330,8 +351,8 @@ impl<'a> SelectorParser<'a> {
         if let Some((at, c)) = open.first() {
             return Err(self.fault(*at, format!("this `{c}` is not closed")));
         }
-        self.at = self.text.len();
-        Ok(&self.text[start..])
+        self.at = self.end;
+        Ok(&self.text[start..self.end])
     }
 }
 

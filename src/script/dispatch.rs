@@ -18,6 +18,7 @@ use crate::source::Batch;
 use crate::source::batch::Addresses;
 use errors::Errors;
 use predicate::predicate;
+use sample_fields::count_names;
 
 pub(super) mod draw;
 mod errors;
@@ -140,7 +141,7 @@ impl Dispatch {
                     event.format().map_or_else(|| "return {}, {}".to_owned(), view::getters);
                 let object: Table = event_of.call((entry, position + 1))?;
                 make.call::<()>((index, event.name.as_str(), getters, object, per_thread))?;
-                offer.call::<()>((index, event.name.as_str()))?;
+                offer.call::<()>((index, event.name.as_str(), count_names(event)))?;
                 let place = place_of(handler);
                 if let Some(place) = &place {
                     self.places.borrow_mut().insert(index, place.clone());

@@ -3,6 +3,7 @@
 pub mod declare;
 pub mod fields;
 pub(super) mod filter;
+mod members;
 mod options;
 mod remarks;
 pub mod resolve;

@@ -15,12 +15,15 @@ mod undelivered;
 mod unscheduled;
 
 use super::batch::Batch;
+use super::open::braces;
 use super::open::counter_reading::LastReading;
 use super::open::open;
+use super::open::open_event::GroupPlace;
 use super::open::opened::OpenedSource;
 use super::request::{Opening, RefusedCondition, SourceRequest};
 use super::ring::cpu_ring::CpuRing;
 use super::ring::decoder::TimeSpan;
+use super::ring::group_counts::GroupCounts;
 use super::ring::presence::Presence;
 use super::ring::watched_tasks::WatchedTasks;
 use super::sink::Sink;
@@ -96,7 +99,10 @@ impl Live {
         request: &SourceRequest,
         roles: usize,
     ) -> anyhow::Result<Self> {
-        let opened = open(&openings, request)?;
+        let mut openings = openings;
+        let remarks = braces::resolve(&mut openings, request)?;
+        let mut opened = open(&openings, request)?;
+        opened.remarks.extend(remarks);
         let order = request.ordered.then(|| Order::new(opened.rings.len()));
         let mut poller = Poller::new();
         for (index, ring) in opened.rings.iter().enumerate() {
@@ -181,7 +187,10 @@ impl Live {
         let decoders = &self.opened.decoders;
         for open in &self.opened.events {
             let decoder = &decoders[open.opening];
-            if decoder.is_on() && !open.in_group && (!workload || decoder.whole_cpus) {
+            if decoder.is_on()
+                && open.place != GroupPlace::Member
+                && (!workload || decoder.whole_cpus)
+            {
                 open.event.enable()?;
             }
         }
@@ -250,6 +259,11 @@ impl Live {
         Ok(other)
     }
 
+    /// Returns the counts of the groups whose leaders are sampled.
+    fn group_counts(&self) -> impl Iterator<Item = &GroupCounts> {
+        self.opened.decoders.iter().filter_map(|decoder| decoder.counts.as_deref())
+    }
+
     /// Returns whether a ring still holds many records that were too recent to be merged when it
     /// woke perilune: it may be full before it does so again.
     fn is_pressed(&self) -> bool {
@@ -276,6 +290,7 @@ impl Live {
 
     /// Hands on what the rings hold: merged, up to `until` (run time), or unordered, ring by ring.
     pub fn drain(&mut self, until: f64, sink: &mut dyn Sink) {
+        self.group_counts().for_each(GroupCounts::forget_ended);
         match self.order.take() {
             Some(mut order) => {
                 self.drain_merged(&mut order, until, sink);

@@ -14,6 +14,8 @@
 //! so the task's fork fails with EFAULT or ENOENT (`inherit_event()`; seen on 6.18).
 
 pub mod attr;
+pub(super) mod braces;
+pub(super) mod counted_members;
 pub(super) mod counter_reading;
 mod decoders;
 pub(super) mod groups;
@@ -44,10 +46,11 @@ use crate::sys::perf::{Membership, OpenResult, OutputArray, PerfEvent};
 use crate::sys::progress::Progress;
 use crate::sys::refusal::{Refusal, RefusedCall};
 use crate::sys::tasks::any_alive;
+use counted_members::MemberProbes;
 use groups::{CounterGroups, OpenParams, cgroup_of};
 use kernel_filter::{ProgramFilter, remark, set_accepted_parts};
 use omitted::OmittedEvents;
-use open_event::OpenEvent;
+use open_event::{GroupPlace, OpenEvent};
 use opened::OpenedSource;
 use probe_limit::allow;
 use rings::{common, layout_of_owner, open_rings, pages_of};
@@ -95,12 +98,13 @@ fn tasks_or_cpu_wide(
 ) -> anyhow::Result<Option<Vec<i32>>> {
     let Some(tasks) = request.tasks.clone() else { return Ok(None) };
     let limit = raise_nofile().soft;
-    let events: usize = openings.iter().map(|opening| opening.cpus_of(&request.cpus).count()).sum();
+    let files = |one: &Opening| one.cpus_of(&request.cpus).count() * one.files();
+    let events: usize = openings.iter().map(files).sum();
     let wanted = (tasks.len() * events + request.cpus.len()) as u64 + 64;
     if wanted <= limit || request.workload {
         return Ok(Some(tasks));
     }
-    if openings.iter().any(|opening| opening.sampling.count) {
+    if openings.iter().any(|one| one.sampling.count || !one.event.counted.is_empty()) {
         // A sample carries its thread; a CPU-wide count cannot be split by task.
         bail!(
             "-p: {} with these events need {wanted} files, the limit is {limit}; raise it with \
@@ -145,6 +149,7 @@ pub(super) fn open_event(
     }
     let cgroup = cgroup_of(opening, request)?;
     event.prepare().map_err(named)?;
+    opening.check_members(request.tasks.is_some())?;
     let tasks = tasks.filter(|_| !opening.is_cpu_wide());
     let common = common(request, pages_of(&opened.rings), tasks.is_some());
     let mut attr = attr::of_event(event, &opening.sampling, common)?;
@@ -162,9 +167,21 @@ pub(super) fn open_event(
     let exclude_self = event.is_tracing() && !ours_too && tasks.is_none();
     let tids = tasks.unwrap_or(&[EVERY_TASK]);
     let own = if exclude_self { &request.own_tids[..] } else { &[] };
-    let (probe, array) = (None, output_array(opened, index, opening, &mut attr, own));
-    let mut perf_events =
-        PerfEvents { index, opening, attr, tids, cgroup, probe, array, own, on, on_exec };
+    let array = output_array(opened, index, opening, &mut attr, own);
+    let (probe, member_probes) = (None, opening.probes_of_members()?);
+    let mut perf_events = PerfEvents {
+        index,
+        opening,
+        attr,
+        tids,
+        cgroup,
+        probe,
+        member_probes,
+        array,
+        own,
+        on,
+        on_exec,
+    };
     let filter = perf_events.open(opened)?;
     let (rings, refused) = (opened.rings.iter().map(|ring| ring.cpu), &filter.refused[..]);
     let tasks_checked = opened.tasks_checked;
@@ -224,6 +241,7 @@ struct PerfEvents<'a> {
     probe: Option<Arc<DynamicEvent>>,
     /// The array in which a BPF program finds them.
     array: Option<Arc<OutputArray>>,
+    member_probes: MemberProbes,
     /// Threads that the in-kernel filter excludes.
     own: &'a [i32],
     /// Whether a role has them on.
@@ -315,7 +333,7 @@ impl PerfEvents<'_> {
         opened: &mut OpenedSource,
         position: usize,
         target: PerfTarget,
-        (got, in_group): (OpenResult, bool),
+        (got, place): (OpenResult, GroupPlace),
         filter: &mut Option<AcceptedFilter>,
     ) -> anyhow::Result<()> {
         for field in got.dropped {
@@ -342,7 +360,9 @@ impl PerfEvents<'_> {
         if !self.opening.sampling.count {
             got.event.set_output(&opened.rings[position].owner)?;
         }
-        let open = OpenEvent { in_group, ..OpenEvent::new(got.event, self.index, target)? };
+        let (cgroup, probes) = (self.cgroup.as_ref(), &self.member_probes);
+        let members = self.opening.open_members(&got.event, target, cgroup, probes)?;
+        let open = OpenEvent { place, members, ..OpenEvent::new(got.event, self.index, target)? };
         opened.ids.insert(open.id, self.index as u32);
         opened.events.push(open);
         Ok(())

@@ -5,6 +5,7 @@ pub(super) mod cpu_ring;
 pub(super) mod decoder;
 pub(super) mod delivery;
 pub(super) mod fill;
+pub(super) mod group_counts;
 pub(super) mod ids;
 pub(super) mod loss_window;
 pub(super) mod presence;

@@ -20,6 +20,10 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::raw::c_int;
 use std::sync::Arc;
 
+/// Maximum number of members of a group: the kernel refuses a group whose reading takes more than
+/// 16 KiB.
+pub const MEMBERS_MAX: usize = 500;
+
 /// Groups that an event belongs to.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Membership<'a> {
@@ -235,6 +239,11 @@ impl PerfEvent {
     /// Those of `read(2)`. Besides: the event is in its error state (a pinned event that got no
     /// counter), which the kernel reports as end of file; see [`is_unscheduled`].
     pub fn read_counts(&self) -> io::Result<EventCounts> {
+        if self.leads() {
+            let mut own = None;
+            self.read_group(MEMBERS_MAX, &mut Vec::new(), |one| own = own.or(Some(one)))?;
+            return own.ok_or_else(|| self.no_counts(0));
+        }
         let mut words = [0u64; COUNT_WORDS];
         // SAFETY: `words` is writable for its size, and any bytes are a value of it.
         let got = unsafe {
@@ -282,6 +291,16 @@ impl PerfEvent {
             "{}: a read returned {bytes} bytes, which are not counts",
             self.name
         ))
+    }
+
+    /// Returns another descriptor of the event, which ends when both are closed.
+    ///
+    /// # Errors
+    /// No file descriptor is left.
+    pub fn duplicate(&self) -> io::Result<PerfEvent> {
+        let (name, probe) = (self.name.clone(), self.probe.clone());
+        let array = self.array.clone();
+        Ok(PerfEvent { fd: self.fd.try_clone()?, name, attr: self.attr, probe, array })
     }
 
     /// Returns whether the event leads a group that is read by one call.

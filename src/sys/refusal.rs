@@ -178,6 +178,9 @@ fn open(attr: &Attr, target: PerfTarget, errno: i32, facts: &Privileges) -> Stri
         libc::EOPNOTSUPP | libc::EINVAL if raw.branch_sample_type != 0 => {
             branches(raw.type_, raw.branch_sample_type)
         }
+        libc::EINVAL if raw.inherit() == 1 && samples_counts(attr) => "this kernel cannot sample \
+             the counts of a group for tasks and their children (since Linux 6.12); add -a"
+            .into(),
         libc::EINVAL if raw.type_ == b::PERF_TYPE_TRACEPOINT => {
             "the kernel refuses its attributes (see -vv), or the tracepoint was removed".into()
         }
@@ -208,6 +211,11 @@ fn open(attr: &Attr, target: PerfTarget, errno: i32, facts: &Privileges) -> Stri
         libc::ENOMEM => "the kernel has no memory for it; watch fewer events or CPUs".into(),
         errno => strange(errno, "-vv prints the attributes"),
     }
+}
+
+/// Returns whether samples are to have the counts of a group.
+fn samples_counts(attr: &Attr) -> bool {
+    attr.as_raw().sample_type & u64::from(b::PERF_SAMPLE_READ) != 0
 }
 
 /// Explains `EMFILE`. The soft limit is raised to the hard one before events are opened.

@@ -212,8 +212,8 @@ function h:add(value, ...) end
 --- the counts of the interval. The events are declared with `count = true` and have no handler.
 --- Counts of events that shared a hardware counter are scaled, and the report notes it. A cell is
 --- empty if nothing was counted: a pinned event without a counter, or a ratio of nothing. A
---- function gets `n`: `n(ev)` returns the count, and the share of the time in which it was counted,
---- at most 1. With `wide = true` in `columns`, text output adds a row of sums, omits columns of
+--- function gets `n`: `n(ev)` returns the count, and the share of the time in which it was counted
+--- at most 1; `n(ev, i)` those of `ev.names[i]`, nil where it is not counted. With `wide = true` in `columns`, text output adds a row of sums, omits columns of
 --- zeros (`-v` shows them), and shows columns for which a terminal has no room below the others.
 ---
 ---     local switches = evsel("context-switches", { count = true })
@@ -225,7 +225,7 @@ function counters(columns) end
 
 ---@class perilune.CountColumn
 ---@field [1] string title
----@field [2] fun(n: fun(ev: perilune.Evsel): number, number): number returns its value
+---@field [2] fun(n: fun(ev: perilune.Evsel, i?: integer): number, number): number returns its value
 ---@field decimals? integer number of decimals; Dflt: 2
 
 ---@class perilune.Counters
@@ -235,7 +235,7 @@ local c = {}
 --- `for cpu, n in c:each() do … n(ev) … end`. For `m.interval`, which gets the interval's length
 --- for rates. False iterates once, for the sum of all.
 ---@param apart? boolean usually `opt.perins`; Dflt: true
----@return fun(): integer|"all", fun(ev: perilune.Evsel): number, number
+---@return fun(): integer|"all", fun(ev: perilune.Evsel, i?: integer): number, number
 function c:each(apart) end
 
 --- Returns any other table, for `m.interval`. Each row has a value for each column:

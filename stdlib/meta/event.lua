@@ -6,7 +6,7 @@ error "this file describes the API to editors and checkers; it cannot be require
 --- `wakeup_events = 1` the event is handled within a few milliseconds, at the cost of a wakeup.
 ---@class perilune.EvselSpec
 ---@field stack? any record call chains, unless false or nil: `stack = opt.call_graph`
----@field group? string events of a group are counted at the same times, so their ratio is exact
+---@field group? string events of a group are counted at the same times: their ratio is exact
 ---@field cgroup? string count only tasks of this cgroup: `"system.slice/nginx.service"`
 ---@field fields? string fields of samples to record although no handler names them: `"_cgroup"`
 ---@field functions? boolean track mapped files: `e._function` has a name without call chains, too
@@ -47,8 +47,12 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---@field [integer] { [1]: string, [2]: string }
 
 --- Declares an event. A handler that is passed here gets the records instead of `m.sample`. `"a|b"`
---- is the first of the events that exists.
+--- is the first of the events that exists. `"{a,b}"` is a group of the kernel, with an evsel for
+--- each event: they are counted at the same times, and switching the first one off stops all. Of
+--- `"{a,b}:S"` only the first event is sampled; its records have the counts of all in `e._counts`.
 ---
+---     local faults, switches = evsel("{page-faults,context-switches}", { count = true })
+---     evsel("{cpu-clock,page-faults}:S", function(e) faults:add(e._counts["page-faults"]) end)
 ---     evsel("sched:sched_wakeup", function(e) waking:add(e.comm) end)
 ---     local switches = evsel("context-switches", { count = true, title = "switches" })
 ---
@@ -72,6 +76,7 @@ evsel = nil
 --- A declared event.
 ---@class perilune.Evsel
 ---@field name string `"sched:sched_switch"`
+---@field names string[] the events that it stands for: those of a glob, or the boxes of a PMU
 ---@field id integer its number in this run, for `event_name` columns
 ---@field title string its title in tables
 ---@field fields table<string, string> C types of the fields of its records, by name

@@ -48,6 +48,8 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---@field _regs perilune.Registers registers of the interrupted code, in the kernel or user space
 ---@field _user_regs perilune.Registers registers of user space
 ---@field _branches perilune.Branch[] taken branches, the latest at index 0; needs a PMU with LBR
+---@field _counts perilune.GroupCounts counts of a group with `S` since the sample before
+---@field _totals perilune.GroupCounts the same since the event was opened
 ---@field _function integer function of `_ip`, a stack of one frame: use `stack.format "symbol"`
 ---@field _text string the text that `trace` prints after the event's name
 
@@ -67,6 +69,15 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---@field in_transaction boolean
 ---@field aborted boolean whether it aborted a transaction
 ---@field cycles integer cycles since the branch before it, if the PMU counts them
+
+--- Counts of the events of a group (`"{a,b}:S"`), since the sample before of the same CPU, or with -p
+--- of the same thread. Indexes are the event's name, its alias=, or its position: 0 is the first one.
+--- A recording has the field `_counts.NAME` for each.
+---
+---     ipc:add(e._counts.instructions / e._counts.cycles)
+---@class perilune.GroupCounts
+---@field [string] number
+---@field [integer] number
 
 --- The record of an event without a type of its own.
 ---@class perilune.Record: perilune.Sample

@@ -17,6 +17,7 @@ mod execs;
 mod files;
 mod flames;
 mod functions;
+mod groups;
 mod heap;
 mod hotplug;
 mod kernel_filters;
@@ -87,6 +88,7 @@ fn main() -> ExitCode {
         flames::tests(),
         functions::tests(),
         heap::tests(),
+        groups::tests(),
         hotplug::tests(),
         kernel_filters::tests(),
         kmemleak::tests(),

@@ -121,3 +121,12 @@ fn alternatives_name_the_first_event_that_exists() {
         names_of("sched:gone|sched:sched_swich").unwrap_err().to_string().contains("'sched:gone'")
     );
 }
+
+#[test]
+fn a_glob_that_matches_no_tracepoint_selects_software_events() {
+    let faults = ["page-faults", "minor-faults", "major-faults", "alignment-faults"];
+    assert_eq!(names_of("*-faults").unwrap(), [&faults[..], &["emulation-faults"]].concat());
+    assert_eq!(names_of("cpu-*").unwrap(), ["cpu-clock", "cpu-migrations"]);
+    assert_eq!(names_of("*_wak*").unwrap(), ["sched:sched_wakeup", "sched:sched_waking"]);
+    assert_eq!(names_of("*-nothing").unwrap_err().to_string(), "no event matches '*-nothing'");
+}

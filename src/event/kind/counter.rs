@@ -69,6 +69,14 @@ impl EventProperties for Counter {
         self.pmu.as_ref()?.cpus.as_deref()
     }
 
+    fn uncore_pmu(&self) -> Option<&str> {
+        self.pmu.as_ref().filter(|pmu| pmu.is_uncore).map(|pmu| pmu.pmu.as_str())
+    }
+
+    fn only_counts(&self) -> bool {
+        self.pmu.as_ref().is_some_and(|pmu| pmu.only_counts)
+    }
+
     fn unit(&self) -> Option<&CountUnit> {
         self.pmu.as_ref()?.unit.as_ref()
     }
@@ -85,18 +93,18 @@ impl EventProperties for Counter {
             );
             ensure!(self.rate().is_none(), "it is counted, not sampled; omit freq= and period=");
         }
-        let Some(uncore) = self.pmu.as_ref().filter(|pmu| pmu.is_uncore) else { return Ok(()) };
-        if of_tasks || sampling.cgroup.is_some() {
+        let Some(pmu) = &self.pmu else { return Ok(()) };
+        if pmu.is_uncore && (of_tasks || sampling.cgroup.is_some()) {
             bail!(
                 "the PMU '{}' counts for whole CPUs, not for tasks; omit -p, -t and --cgroup, and \
                  add -a before a command",
-                uncore.pmu
+                pmu.pmu
             );
         }
         ensure!(
-            sampling.count,
+            sampling.count || !pmu.only_counts,
             "the PMU '{}' only counts; use it with stat, or with count = true",
-            uncore.pmu
+            pmu.pmu
         );
         Ok(())
     }

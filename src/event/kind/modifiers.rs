@@ -31,13 +31,13 @@ impl<'a> Modifiers<'a> {
         let has = |c: char| text.contains(c);
         ensure!(
             !has('S'),
-            "{event}: the modifier S (samples with the counts of a group) is not supported; omit \
-             it, or count the events with stat"
+            "{event}: the modifier S applies to a group, whose first event is sampled with the \
+             counts of all; write {{EVENT,OTHER,…}}:S"
         );
         ensure!(
             !has('W'),
-            "{event}: the modifier W applies to a group of events; omit it: each event counts by \
-             itself unless a metric needs a group"
+            "{event}: the modifier W applies to a group of events; write {{EVENT,OTHER,…}}:W, or \
+             omit it"
         );
         let precise = text.matches('p').count();
         ensure!(precise <= 3, "{event}: more than three `p` modifiers; use at most ppp");
@@ -157,7 +157,7 @@ mod tests {
         assert!(fault("cycles:x").starts_with("cycles:x: unknown modifier 'x'; there are u k h"));
         assert_eq!(fault("cycles:pP"), "cycles:pP: p and P exclude each other; use one of them");
         assert_eq!(fault("cycles:uu"), "cycles:uu: the modifier u is given twice; omit one");
-        assert!(fault("cycles:S").contains("S (samples with the counts of a group)"));
+        assert!(fault("cycles:S").contains("S applies to a group"));
         assert!(fault("cycles:W").contains("W applies to a group"));
     }
 

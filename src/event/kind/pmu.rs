@@ -2,8 +2,10 @@
 //!
 //! `PMU/TERMS/[MODIFIERS]` is translated with the PMU's files in /sys/bus/event_source/devices/PMU
 //! (Documentation/ABI/testing/sysfs-bus-event_source-devices-*): `type`, `events/ALIAS` with its
-//! `.unit`, `.scale` and `.snapshot`, `format/TERM`, and `cpumask` or `cpus`.
+//! `.unit`, `.scale` and `.snapshot`, `format/TERM`, and `cpumask` or `cpus`. The name of a PMU
+//! without its number, or a glob, stands for all boxes of that name (`boxes`).
 
+mod boxes;
 mod field;
 mod names;
 mod terms;
@@ -17,9 +19,14 @@ use super::modifiers::Modifiers;
 use super::pmu_event::{PmuEvent, ReadPmu, max_precise};
 use crate::base::matching::nearest::{did_you_mean, nearest};
 use crate::base::text::cpulist;
+pub(super) use boxes::look_up;
 pub use names::pmu_events;
 use names::{is_file_name, list, pmus};
 use terms::TermValues;
+
+/// PMUs of one CPU whose counters are read and never set: they count in all modes, are not
+/// multiplexed and take no samples (`pmu_msr` in arch/x86/events/msr.c).
+const FREE_RUNNING: [&str; 1] = ["msr"];
 
 /// Returns the name to show and the counter that a text stands for; None if it names no PMU.
 ///
@@ -34,11 +41,14 @@ pub(super) fn parse(text: &str, read: &ReadPmu<'_>) -> Result<Option<(String, Co
     attr.type_ = type_;
     let (cpus, is_uncore) = cpus_of(pmu, read)?;
     let modifiers = Modifiers::parse(text, modifiers)?;
+    let only_counts = is_uncore || FREE_RUNNING.contains(&pmu);
     if is_uncore {
         modifiers.check_none(text, "the PMU counts for all tasks and modes")?;
+    } else if only_counts {
+        modifiers.check_none(text, "the PMU counts in all modes, at any time")?;
     }
     modifiers.apply(&mut attr, max_precise(pmu, read)).map_err(|why| anyhow!("{text}: {why}"))?;
-    let event = PmuEvent { pmu: pmu.to_owned(), cpus, is_uncore, unit, rate };
+    let event = PmuEvent { pmu: pmu.to_owned(), cpus, is_uncore, only_counts, unit, rate };
     let name = name.unwrap_or_else(|| text.to_owned());
     Ok(Some((name, Counter { attr, pmu: Some(Box::new(event)) })))
 }

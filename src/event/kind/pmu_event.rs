@@ -18,6 +18,8 @@ pub struct PmuEvent {
     pub cpus: Option<Vec<u32>>,
     /// Whether it counts for a set of CPUs (`cpumask`), and neither for tasks nor for modes.
     pub is_uncore: bool,
+    /// Whether it counts and takes no samples.
+    pub only_counts: bool,
     /// The unit of its counts.
     pub unit: Option<CountUnit>,
     /// The rate of its terms `freq` or `period`.

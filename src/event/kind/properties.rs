@@ -169,6 +169,16 @@ pub trait EventProperties {
         None
     }
 
+    /// Returns whether it can be counted, but takes no samples.
+    fn only_counts(&self) -> bool {
+        self.cpu_time().is_some()
+    }
+
+    /// Returns the name of its PMU if that counts for whole CPUs only.
+    fn uncore_pmu(&self) -> Option<&str> {
+        None
+    }
+
     /// Returns the unit of its counts; None if they are occurrences.
     fn unit(&self) -> Option<&CountUnit> {
         None

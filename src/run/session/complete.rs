@@ -17,6 +17,9 @@ use std::path::PathBuf;
 const COLON: [&str; 9] =
     [":clear", ":cost", ":doc ", ":events ", ":fields ", ":jobs", ":lost", ":save ", ":stop "];
 
+/// What is in front of an event's name in a list.
+const SEPARATORS: [char; 3] = [',', '|', '{'];
+
 /// Limit of completions that a person can look through.
 const MOST: usize = 500;
 
@@ -79,10 +82,11 @@ fn in_string(session: &Session<'_>, before: &str, at: usize) -> Completions {
         // Otherwise, the fields of the event before the filter.
         Some((event, filter)) => {
             let start = before.len() - word_at_end(filter).len();
+            let event = event.rsplit(SEPARATORS).next().unwrap_or_default();
             (start, fields(session, event))
         }
         None => {
-            let last = text.rsplit([',', '|']).next().unwrap_or_default();
+            let last = text.rsplit(SEPARATORS).next().unwrap_or_default();
             (before.len() - last.len(), events(session, last))
         }
     }
@@ -91,7 +95,7 @@ fn in_string(session: &Session<'_>, before: &str, at: usize) -> Completions {
 /// Returns the selector at the end of a string whose name begins with a prefix.
 fn last_prefixed(text: &str) -> Option<&str> {
     // A `,` or `|` in its FILE is quoted, and is not followed by a prefix.
-    let starts = text.match_indices([',', '|']).map(|(at, _)| at + 1).chain([0]);
+    let starts = text.match_indices(SEPARATORS).map(|(at, _)| at + 1).chain([0]);
     let items = starts.filter_map(|at| text.get(at..)).map(str::trim_start);
     items.filter(|item| kind::prefix_of(item).is_some()).min_by_key(|item| item.len())
 }
@@ -275,6 +279,8 @@ mod tests {
         assert_eq!(last_event(code).as_deref(), Some("uprobe:/usr/bin/bash:readline"));
         assert_eq!(last_prefixed("a:b,uprobe:/x,y"), Some("uprobe:/x,y"));
         assert_eq!(last_prefixed("kprobe:f,uprobe:/x:"), Some("uprobe:/x:"));
+        assert_eq!(last_prefixed("{cs,kprobe:f"), Some("kprobe:f"));
+        assert_eq!(last_prefixed("{mem:jif"), Some("mem:jif"));
         assert_eq!(last_prefixed("a:b/x"), None);
         assert_eq!(word_at_end("x + e_1"), "e_1");
         assert!(asks_function("a > 1 && function.function == hrtimer_w"));

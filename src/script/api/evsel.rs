@@ -8,8 +8,11 @@ use mlua::{Function, IntoLuaMulti, Lua, MultiValue, Table, Value, Variadic};
 use super::expression;
 use super::registry::Registry;
 use crate::event::rate::SamplingRate;
+use crate::event::selector::Selector;
 use crate::script::context::state::ScriptState;
 use crate::script::evsel::declare::EvselInfo;
+use crate::script::option::Attrs;
+use crate::script::option::opt::selector;
 
 const EVSEL: &str = include_str!("../prelude/evsel.lua");
 
@@ -23,6 +26,7 @@ pub(super) fn register(api: &Registry<'_>, system: bool) -> mlua::Result<()> {
     let (lua, state) = (api.lua(), api.state);
     let native = lua.create_table()?;
     native.set("declare", declare(lua, state)?)?;
+    native.set("selectors", selectors(lua)?)?;
     native.set("narrow", narrow(lua, state)?)?;
     native.set("matching", matching(lua, state)?)?;
     native.set("switch", switch(lua, state)?)?;
@@ -49,6 +53,18 @@ fn declare(lua: &Lua, state: &State) -> mlua::Result<Function> {
             Ok(None) => Ok(MultiValue::new()),
             Err(why) => refuse(lua, &why),
         }
+    })
+}
+
+/// Creates the function that returns the selectors of a list, as `opt.event` has them.
+fn selectors(lua: &Lua) -> mlua::Result<Function> {
+    lua.create_function(|lua, text: String| {
+        let all = match Selector::parse_list(&text) {
+            Ok(all) => all,
+            Err(why) => return refuse(lua, &why.to_string()),
+        };
+        let tables = all.iter().map(|one| selector(lua, one, &Attrs::new()));
+        tables.collect::<mlua::Result<Vec<Table>>>()?.into_lua_multi(lua)
     })
 }
 

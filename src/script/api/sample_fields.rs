@@ -4,8 +4,9 @@
 use mlua::Function;
 
 use super::registry::Registry;
-use crate::event::sample_field::{SAMPLE_FIELDS, TAIL_BYTES, TAIL_MARK};
+use crate::event::sample_field::{SAMPLE_FIELDS, SampleFields, TAIL_BYTES, TAIL_MARK};
 use crate::script::context::leaf;
+use crate::script::evsel::role::NO_GROUP;
 use crate::script::vm::trusted::address;
 use crate::sys::registers;
 
@@ -44,7 +45,10 @@ pub(super) fn register(api: &Registry<'_>) -> mlua::Result<()> {
 fn missing(api: &Registry<'_>) -> mlua::Result<Function> {
     let state = api.state.clone();
     api.lua().create_function(move |_, (field, event): (String, String)| {
+        let of_group = SampleFields::named(&field).unwrap_or_default();
+        let is_of_group = of_group.without(SampleFields::of_groups()).is_empty();
         Ok(match state.borrow().records_samples() {
+            true if is_of_group => format!("{event}: `{field}`: {NO_GROUP}"),
             true => format!(
                 "{event}: `{field}` was not recorded, because no handler names it; add \
                  fields = \"{field}\" to the evsel"

@@ -7,6 +7,7 @@ use crate::base::report::draw::{Cell, DetailPosition, EventLine, EventText, Leve
 use crate::base::text::unescape::until_nul;
 use crate::decode::flags;
 use crate::event::kind::has_fields;
+use crate::event::sample_field::counts_of;
 use crate::script::vm::guard::pause::off_the_clock;
 
 /// Additions of a script to an event that it prints.
@@ -65,17 +66,28 @@ impl RunContext {
             };
             flags::letters(byte("common_flags"), own_depth(byte("common_preempt_count")))
         });
+        let counts: Vec<(String, u64)> = event.count_fields().zip(counts_of(raw)).collect();
+        let mut of_group = counts.iter().map(|(name, count)| (name.as_str(), Field::Uint(*count)));
         let (mut of_record, mut of_sample);
         let fields: &mut dyn Iterator<Item = _> = match event.format() {
             Some(format) => {
-                of_record = format.values(raw);
+                of_record = format.values(raw).chain(&mut of_group);
                 &mut of_record
             }
             None => {
                 let known = if slot.addr == 0 { 2 } else { 3 };
-                of_sample = sample[..known].iter().copied();
+                of_sample = sample[..known].iter().copied().chain(&mut of_group);
                 &mut of_sample
             }
+        };
+        let print_with_counts = |out: &mut Vec<u8>| {
+            let is_printed = print.as_ref().is_some_and(|print| print(out));
+            if is_printed {
+                for (name, count) in &counts {
+                    out.extend_from_slice(format!(" {name}={count}").as_bytes());
+                }
+            }
+            is_printed
         };
         // In a recording, a counter's samples have a format, too.
         let is_counter = event.format().is_none() || !has_fields(&event.name);
@@ -92,7 +104,7 @@ impl RunContext {
             fields,
             text: match (extras.text, &print) {
                 (Some(text), _) => EventText::Printer(text),
-                (None, Some(print)) => EventText::Format(print),
+                (None, Some(_)) => EventText::Format(&print_with_counts),
                 (None, None) => EventText::Fields,
             },
             extra: extras.extra,

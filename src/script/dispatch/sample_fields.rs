@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use mlua::Function;
 
 use super::Dispatch;
+use crate::event::kind::{COUNT_PREFIX, Event};
 use crate::event::sample_field::SampleFields;
 use crate::script::evsel::role::Evsels;
 
@@ -33,7 +34,8 @@ impl Dispatch {
                     wanted
                 }
             };
-            let all = role.sampling.extra.or(wanted).without(role.own_fields());
+            let all = role.sampling.extra.or(wanted.without(role.absent_fields()));
+            let all = all.without(role.own_fields());
             if all != role.sampling.extra {
                 role.sampling.extra = all;
                 changed.insert(handler.role as u32);
@@ -44,6 +46,19 @@ impl Dispatch {
         }
         Ok(changed)
     }
+}
+
+/// Returns the names of each count that the samples of an event have, live or in a recording.
+pub(super) fn count_names(event: &Event) -> Vec<Vec<String>> {
+    if let Some(format) = event.format().filter(|_| event.counted.is_empty()) {
+        let names = format.fields.iter().filter_map(|one| one.name.strip_prefix(COUNT_PREFIX));
+        return names.map(|name| vec![name.to_owned()]).collect();
+    }
+    let names = event.counted.iter().map(|one| {
+        let own = std::iter::once(&one.event.name);
+        own.chain(&one.names).cloned().collect()
+    });
+    names.collect()
 }
 
 fn rows_read(fields_read: &Function, handler: &Function) -> mlua::Result<SampleFields> {

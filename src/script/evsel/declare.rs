@@ -14,7 +14,8 @@ use crate::base::event::slot::ROLES_MAX;
 use crate::event::catalog::{Catalog, SelectedEvents, expand};
 use crate::event::kind::Event;
 use crate::event::rate::{DEFAULT_HZ, SamplingRate, resolve_rate};
-use crate::event::sampling::{Sampling, StackSampling};
+use crate::event::sample_field::SampleFields;
+use crate::event::sampling::{EventGroup, Sampling, StackSampling};
 use crate::event::selector::Selector;
 
 /// Rust side of `evsel`, over a catalog of events.
@@ -58,6 +59,7 @@ impl Declarer {
             Err(_) if options.optional => return Ok(None),
             Err(why) => return Err(format!("{why:#}")),
         };
+        let events = self.with_members(&chosen, &options.sampling, events)?;
         for event in &events {
             options.task.as_deref().map_or(Ok(()), |field| names_thread(event, field))?;
         }
@@ -73,6 +75,9 @@ impl Declarer {
                 sampling: self.sampling_of(event, &options.sampling)?,
             };
             role.request(options.extra, self.trial.is_some())?;
+            if self.trial.is_some() && !event.counted.is_empty() {
+                role.request(SampleFields::named("_counts").unwrap_or_default(), true)?;
+            }
             filters.into_iter().flatten().try_for_each(|text| self.narrow_role(&mut role, text))?;
             roles.push(role);
         }
@@ -104,7 +109,7 @@ impl Declarer {
     ///
     /// # Errors
     /// The selector does not resolve to an event.
-    fn events_of(
+    pub(super) fn events_of(
         &self,
         chosen: &Selector,
         sampling: &Sampling,
@@ -291,7 +296,9 @@ fn chosen(selector: &Value) -> Result<(Selector, Option<Table>), Refused> {
             match (all.pop(), all.is_empty()) {
                 (Some(one), true) => Ok((one, None)),
                 (None, _) => Err("a selector is empty; write sys:name".to_owned()),
-                _ => Err(format!("'{text}' selects several events; call evsel for each")),
+                _ => Err(format!(
+                    "'{text}' selects several events; call evsel for each, or for a group in braces"
+                )),
             }
         }
         Value::Table(table) => {
@@ -306,6 +313,10 @@ fn chosen(selector: &Value) -> Result<(Selector, Option<Table>), Refused> {
                 Ok(Value::String(text)) => Some(text.to_string_lossy()),
                 _ => None,
             };
+            if let Ok(Value::String(text)) = table.raw_get("group") {
+                let is_weak = table.raw_get("weak").unwrap_or(false);
+                one.group = Some(EventGroup::in_braces(&text.to_string_lossy(), is_weak));
+            }
             Ok((one, Some(table.clone())))
         }
         other => {

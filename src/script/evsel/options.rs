@@ -8,7 +8,7 @@ use crate::base::matching::nearest::{did_you_mean, nearest};
 use crate::base::text::cpulist;
 use crate::event::kind::Event;
 use crate::event::sample_field::{SAMPLE_FIELDS, SampleFields};
-use crate::event::sampling::{CallGraph, Sampling, StackSampling};
+use crate::event::sampling::{CallGraph, EventGroup, Sampling, StackSampling};
 use crate::event::selector::Selector;
 use crate::sys::attr::Attr;
 
@@ -65,6 +65,7 @@ impl EvselOptions {
                 }
                 None => None,
             },
+            group: chosen.group.clone(),
             ..Sampling::default()
         };
         let (mut filter, mut optional, mut title) = (None, false, None);
@@ -109,7 +110,10 @@ impl EvselOptions {
                 "cgroup" if matches!(value, Value::String(_)) => {
                     sampling.cgroup = Some(text()?.into());
                 }
-                "group" => sampling.group = Some(text()?.into()),
+                "group" if chosen.group.is_some() => {
+                    return Err("an event in braces is in their group: omit 'group'".to_owned());
+                }
+                "group" => sampling.group = Some(EventGroup::named(&text()?)),
                 "all_tasks" => sampling.all_tasks = true,
                 "hide_self" => sampling.hide_self = true,
                 "optional" => optional = true,
@@ -135,10 +139,17 @@ impl EvselOptions {
                     .to_owned(),
             );
         }
-        if !sampling.count && (sampling.group.is_some() || sampling.cgroup.is_some()) {
+        let is_named_group = sampling.group.as_ref().is_some_and(|group| !group.is_in_braces);
+        if !sampling.count && (is_named_group || sampling.cgroup.is_some()) {
             return Err("an evsel with 'group' or 'cgroup' only counts: add count = true".into());
         }
         if sampling.count {
+            if !chosen.members.is_empty() {
+                return Err(format!(
+                    "{}: the events are counted, not sampled; omit the modifier S",
+                    chosen.text
+                ));
+            }
             let attrs = ["freq", "period", "stack", "max-stack"];
             if let Some(name) = attrs.into_iter().find(|name| chosen.attr(name).is_some()) {
                 return Err(format!(

@@ -5,12 +5,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::remarks::EventRemarks;
+use crate::event::kind::COUNT_PREFIX;
 use crate::event::plan;
 use crate::event::sample_field::SampleFields;
 use crate::event::sampling::Sampling;
 
 /// An error in a script's call, as text for the line of that call.
 pub(in crate::script) type Refused = String;
+
+/// Why an event has no counts of a group.
+pub(in crate::script) const NO_GROUP: &str =
+    "only the first event of a group with S has counts; write {EVENT,OTHER,…}:S";
 
 /// Everything that was declared so far.
 #[derive(Default)]
@@ -57,8 +62,19 @@ impl Role {
     /// Returns the fields of samples that the event's records have themselves, as in a recording.
     pub(in crate::script) fn own_fields(&self) -> SampleFields {
         let fields = self.event.format().map_or(&[][..], |format| &format.fields);
-        let named = fields.iter().filter_map(|field| SampleFields::named(&field.name));
+        let named = fields.iter().filter_map(|field| match field.name.starts_with(COUNT_PREFIX) {
+            true => SampleFields::named("_counts"),
+            false => SampleFields::named(&field.name),
+        });
         named.fold(SampleFields::default(), SampleFields::or)
+    }
+
+    /// Returns the fields of samples that its event cannot have: counts without a group.
+    pub(in crate::script) fn absent_fields(&self) -> SampleFields {
+        match self.event.counted.is_empty() {
+            true => SampleFields::of_groups(),
+            false => SampleFields::default(),
+        }
     }
 
     /// Requests fields of samples; `live` is false for a recording.
@@ -71,6 +87,11 @@ impl Role {
         live: bool,
     ) -> Result<(), Refused> {
         let extra = extra.without(self.own_fields());
+        let absent = extra.without(extra.without(self.absent_fields()));
+        if live && !absent.is_empty() {
+            let (event, names) = (&self.event.name, absent.names());
+            return Err(format!("{event}: {names}: {NO_GROUP}"));
+        }
         if !live && !extra.is_empty() {
             let (event, names) = (&self.event.name, extra.names());
             return Err(format!("{event}: the recording does not contain {names}"));

@@ -54,8 +54,11 @@ fn groups(
 }
 
 /// Creates `{ text, name, filter, stack, attr = { key = …, { "key", … } … } }`; absent values are
-/// false.
-fn selector(lua: &Lua, one: &Selector, attrs: &Attrs) -> mlua::Result<Table> {
+/// false. An event in braces also has `group`, their text, and `weak`.
+///
+/// # Errors
+/// Lua is out of memory.
+pub(in crate::script) fn selector(lua: &Lua, one: &Selector, attrs: &Attrs) -> mlua::Result<Table> {
     let table = lua.create_table()?;
     table.raw_set("text", one.text.as_str())?;
     table.raw_set("name", one.name.as_str())?;
@@ -64,6 +67,10 @@ fn selector(lua: &Lua, one: &Selector, attrs: &Attrs) -> mlua::Result<Table> {
         one.filter.as_deref().map_or(Ok(Value::Boolean(false)), |f| text(lua, f))?,
     )?;
     table.raw_set("stack", one.stack())?;
+    if let Some(group) = &one.group {
+        table.raw_set("group", &*group.name)?;
+        table.raw_set("weak", group.is_weak)?;
+    }
     let listed = lua.create_table()?;
     for name in attrs.keys() {
         listed.raw_set(name.as_str(), false)?;

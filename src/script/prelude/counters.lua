@@ -9,12 +9,13 @@ local declared = {}
 exports.counter_tables = declared
 
 --- Returns the function `n` of one instance, or of all: `n(ev)` returns a count, and the share of
--- the time during which it was counted.
+-- the time during which it was counted; `n(ev, i)` those of the event `ev.names[i]`, or
+-- nil if it is not counted there.
 local function counts_on(instance)
-  return function(ev)
+  return function(ev, i)
     if ev == nil then return 0, 1 end
     local index = exports.index_of(ev) or error("n() takes an evsel that counts", 2)
-    return count_of(index, instance)
+    return count_of(index, instance, i)
   end
 end
 

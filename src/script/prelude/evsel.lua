@@ -6,8 +6,9 @@ local _, _, native, exports = ...
 
 local declare, narrow, matching, switch, replaced, fields, compile = native.declare, native.narrow,
   native.matching, native.switch, native.replaced, native.fields, native.compile
+local selectors = native.selectors
 
-local type, error, setmetatable, pairs, select = type, error, setmetatable, pairs, select
+local type, error, setmetatable, ipairs, unpack = type, error, setmetatable, ipairs, unpack
 
 local Evsel = {}
 local evsels = {}                                          -- in order: { ev =, handler =, roles = }
@@ -67,35 +68,48 @@ Evsel.__index = function(ev, key)
   local method = methods[key]
   if method then return method end
   if key == "fields" then return fields(part_of[ev].index) end
-  local text = "an evsel has no '%s'; it has name, id, title, fields, attr, freq, period, unit, "
-    .. "each, replace, filter, matching, on, off"
+  local text = "an evsel has no '%s'; it has name, names, id, title, fields, attr, freq, period, "
+    .. "unit, each, replace, filter, matching, on, off"
   error(text:format(tostring(key)), 2)
 end
 Evsel.__metatable = false
 Evsel.__tostring = function(ev) return "evsel " .. ev.name end
 
---- Declares an event: `evsel(selector [, options] [, handler])`.
-local function evsel(selector, options, handler)
-  if type(options) == "function" and handler == nil then handler, options = options, nil end
+--- Declares one event. Errors are those of the script, `level` calls above.
+local function declare_one(selector, options, handler, level)
   if options ~= nil and type(options) ~= "table" then
-    error("evsel takes a selector, a table of options and a handler", 2)
+    error("evsel takes a selector, a table of options and a handler", level)
   end
   if handler ~= nil and type(handler) ~= "function" then
-    error("the handler of an evsel is a function", 2)
+    error("the handler of an evsel is a function", level)
   end
   local index, info, attrs = declare(selector, options or {})
   if index == nil then
-    if info then error(info, 2) end
+    if info then error(info, level) end
     return nil                                             -- optional and not available
   end
   local ev = setmetatable({ name = info.name, id = info.id, attr = attrs,
     freq = info.freq or false, period = info.period or false, unit = info.unit or false,
-    title = info.title or info.name:match ":([^:]+)$" or info.name }, Evsel)
+    title = info.title or info.name:match ":([^:]+)$" or info.name, names = info.names }, Evsel)
   local e = { ev = ev, index = index, handler = handler, roles = info.roles, names = info.names,
     count = info.count }
   evsels[#evsels + 1] = e
   part_of[ev] = e
   return ev
+end
+
+--- Declares an event: `evsel(selector [, options] [, handler])`. A group in braces has an evsel for
+-- each of its events; all of them are returned.
+local function evsel(selector, options, handler)
+  if type(options) == "function" and handler == nil then handler, options = options, nil end
+  if type(selector) ~= "string" or not selector:find "^%s*{" then
+    return (declare_one(selector, options, handler, 3))
+  end
+  local all, why = selectors(selector)
+  if not all then error(why, 2) end
+  local evs = {}
+  for i, one in ipairs(all) do evs[i] = declare_one(one, options, handler, 3) end
+  return unpack(evs, 1, #all)
 end
 
 --- Returns the value of `e._event`: the evsel's object, or an object per event for a glob.
@@ -135,6 +149,7 @@ function exports.expr_of(source, of, kind, mixed)
 end
 
 exports.evsel = evsel
+exports.selectors = selectors
 exports.evsels = evsels
 exports.event_of = event_of
 exports.methods = methods

@@ -10,9 +10,9 @@ local error, load, next, pairs, pcall, rawget, setmetatable, tostring, type, xpc
 local create, running = coroutine.create, coroutine.running
 -- The scripts' own: a line cannot yield from a function that the runtime called.
 local yield = env.coroutine.yield
-local concat, sort, rep = table.concat, table.sort, string.rep
+local concat, sort, rep, unpack = table.concat, table.sort, string.rep, unpack
 local traceback = debug.traceback
-local declare, entry_of = exports.evsel, exports.entry_of
+local declare, entry_of, selectors = exports.evsel, exports.entry_of, exports.selectors
 
 local line                                                 -- the coroutine of the current line
 local touched = false                                      -- it defines something
@@ -80,23 +80,24 @@ local function opened(selector, options, handler)
   end
   if type(options) == "function" and handler == nil then handler, options = options, nil end
   if not handler and not (options and options.count) then handler = emit_it end
-  local ev = declare(selector, options, handler)
-  if ev then
+  local evs = { declare(selector, options, handler) }
+  if evs[1] then
     ask "attach"
     prints = prints or handler == emit_it
     touched = true
   end
-  return ev
+  return unpack(evs)
 end
 
---- probe(selector [, options] [, handler]): opens an event; its handler runs from now on.
+--- probe(selector [, options] [, handler]): opens an event, or a group in braces; its handler runs
+--- from now on.
 function words.probe(selector, options, handler)
-  local ev = opened(selector, options, handler)
-  if ev then
+  local evs = { opened(selector, options, handler) }
+  for _, ev in next, evs do
     entry_of(ev).probe = true
     ev:on()
   end
-  return ev
+  return unpack(evs)
 end
 
 --- evsel(selector [, options] [, handler]): as in a script; its events are enabled by `run`.
@@ -178,9 +179,11 @@ end
 --- stat(list [, time="1s"]): counts of events, by CPU.
 function words.stat(list, time)
   local evs, indexes, before = {}, {}, touched
-  for name in tostring(list):gmatch "[^,%s]+" do
-    local ev = declare(name, { count = true })
-    evs[#evs + 1], indexes[#indexes + 1] = ev, entry_of(ev).index
+  local all, why = selectors(tostring(list))
+  if not all then error(why, 2) end
+  for i, one in next, all do
+    evs[i] = declare(one, { count = true })
+    indexes[i] = entry_of(evs[i]).index
   end
   ask "attach"
   local counters = env.counters(evs)

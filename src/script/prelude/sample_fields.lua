@@ -33,7 +33,7 @@ exports.sampled, exports.sampled_text = sampled, text_of
 local lists, starts = {}, {}
 for row = 0, #rows do
   local kind = rows[row].kind
-  if kind == "registers" or kind == "branches" then lists[#lists + 1] = row end
+  if kind == "registers" or kind == "branches" or kind == "counts" then lists[#lists + 1] = row end
 end
 for k = #lists, 1, -1 do
   local row, later = lists[k], starts[lists[k + 1]] or function() return TAIL end
@@ -139,10 +139,61 @@ function make.branches(row, role)
   end
 end
 
+-- Names of the counts of a role's group, and name → index.
+local groups = {}
+
+--- Returns the index of a count, from 0.
+local function count_at(role, key)
+  local group = groups[role]
+  local at = group.at[key]
+  if not at and type(key) == "number" and group[key + 1] then at = key end
+  if at then return at end
+  return error(("the group has no count '%s'; it has %s"):format(
+    tostring(key), table.concat(group, ", ")), 3)
+end
+
+--- Returns getters of the counts of a group, which `read(s, index)` returns one by one.
+local function counts(role, read)
+  local group = groups[role]
+  local function len() return #group end
+  local mt = proxy(role, function(s, key) return read(s, count_at(role, key)) end, len)
+  return function() return setmetatable({ ["#"] = live.n }, mt) end, function(s)
+    local all = {}
+    for i = 0, #group - 1 do all[i] = read(s, i) end
+    return setmetatable({}, { __metatable = false, __newindex = fixed, __len = len,
+      __index = function(_, key) return all[count_at(role, key)] end })
+  end
+end
+
+function make.counts(row, role)
+  return counts(role, function(s, at)
+    if at >= tonumber(sampled(s, row)) then return 0 end
+    return exact(element(s, row, at))
+  end)
+end
+
+--- Sets the names of the counts that the records of `role` have: for each, a list of names. Those
+-- of a recording are fields of its own.
+local function name_counts(role, names)
+  local group = { at = {} }
+  groups[role] = group
+  for i, all in ipairs(names) do group[i], group.at[all[1]] = all[1], i - 1 end
+  for i, all in ipairs(names) do
+    for _, name in ipairs(all) do group.at[name] = group.at[name] or i - 1 end
+  end
+  local getters, copies = view.getters_of(role), view.copies_of(role)
+  if group[1] and getters["_counts." .. group[1]] then
+    getters._counts, copies._counts = counts(role, function(s, at)
+      return getters["_counts." .. group[at + 1]](s)
+    end)
+  end
+end
+
 --- Gives the views of `role` all fields that its event does not have itself. Reading one is an
--- error until it is requested.
-function exports.offer_fields(role, name)
+-- error until it is requested. `names` are those of the counts of its group.
+function exports.offer_fields(role, name, names)
   local getters = view.getters_of(role)
+  name_counts(role, names)
   for row = 0, #rows do
     local field = rows[row].name
     if not getters[field] then

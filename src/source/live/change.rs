@@ -9,10 +9,11 @@
 //! same record twice would cost the kernel twice as much.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::sync::mpsc::{self, Sender};
+use std::{io, iter};
 
 use super::Live;
+use crate::source::open::braces;
 use crate::source::open::open_event;
 use crate::source::open::open_event::OpenEvent;
 use crate::source::open::probe_limit::allow;
@@ -129,9 +130,15 @@ impl Live {
         events.try_for_each(|open| if on { open.event.enable() } else { open.event.disable() })
     }
 
-    fn place_all(&mut self, openings: Vec<Opening>, request: &SourceRequest) -> anyhow::Result<()> {
+    fn place_all(
+        &mut self,
+        mut openings: Vec<Opening>,
+        request: &SourceRequest,
+    ) -> anyhow::Result<()> {
         let new = openings.iter().filter(|opening| self.like(opening).is_none());
         let remark = allow(self.probes(), new.map(Opening::probes).sum())?;
+        let remarks = braces::resolve(&mut openings, request)?;
+        self.opened.remarks.extend(remarks);
         for opening in openings {
             self.place(opening, request)?;
         }
@@ -218,9 +225,10 @@ impl Live {
             std::mem::take(&mut self.opened.events).into_iter().partition(is_left);
         self.opened.events = kept;
         for open in &left {
-            self.opened.groups.leave(open);
-            // As in `disable`: the event may have gone with its CPU.
-            let _ = open.event.disable();
+            if self.opened.groups.leave(open) {
+                // As in `disable`: the event may have gone with its CPU.
+                let _ = open.event.disable();
+            }
             let counts = open.event.read_counts().unwrap_or_default();
             let each = decoders.get(open.opening).is_some_and(|decoder| decoder.samples_each);
             let mut rings = self.opened.rings.iter_mut();
@@ -232,7 +240,8 @@ impl Live {
             }
         }
         let holders = self.opened.detach_unused();
-        left.into_iter().map(|open| open.event).chain(holders).collect()
+        let closed = left.into_iter().flat_map(|open| iter::once(open.event).chain(open.members));
+        closed.chain(holders).collect()
     }
 
     /// Removes roles that have left and whose records, up to `until` of the event clock, have been

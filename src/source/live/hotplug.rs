@@ -14,7 +14,7 @@ use super::Live;
 use crate::source::open::counter_reading::CounterReading;
 use crate::source::open::errno_of;
 use crate::source::open::groups::{OpenParams, cgroup_of};
-use crate::source::open::open_event::OpenEvent;
+use crate::source::open::open_event::{GroupPlace, OpenEvent};
 use crate::source::open::opened::OpenedSource;
 use crate::source::open::rings::open_owner;
 use crate::source::ring::presence::Presence;
@@ -138,6 +138,7 @@ impl Live {
         }
         let (cgroup, on) = (cgroup_of(opening, &self.request)?, decoders[at].is_on());
         let of_opening = events.iter().filter(|open| open.opening == at);
+        let probes = opening.probes_of_members()?;
         let tids: BTreeSet<i32> = of_opening.map(|open| open.tid).collect();
         for tid in tids {
             let is_it =
@@ -150,8 +151,8 @@ impl Live {
             let (cgroup, probe, array) = (cgroup.as_ref(), probe.as_ref(), array.as_ref());
             let joining = OpenParams { target, cgroup, probe, array, on, on_exec: false };
             let attr = opening.attr_for_task(&attr, tid)?;
-            let (event, in_group) = match groups.open(opening, &attr, &joining) {
-                Ok((opened, in_group)) => (opened.event, in_group),
+            let (event, place) = match groups.open(opening, &attr, &joining) {
+                Ok((opened, place)) => (opened.event, place),
                 Err(why) if tid >= 0 && errno_of(&why) == Some(libc::ESRCH) => continue,
                 Err(why) => return Err(why),
             };
@@ -161,10 +162,11 @@ impl Live {
             if !opening.sampling.count {
                 event.set_output(&ring.owner)?;
             }
-            if on && !in_group {
+            let members = opening.open_members(&event, target, cgroup, &probes)?;
+            if on && place != GroupPlace::Member {
                 event.enable()?;
             }
-            let open_anew = OpenEvent { in_group, ..OpenEvent::new(event, at, target)? };
+            let open_anew = OpenEvent { place, members, ..OpenEvent::new(event, at, target)? };
             ids.insert(open_anew.id, at as u32);
             match before {
                 Some(open) => {

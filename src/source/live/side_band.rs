@@ -65,6 +65,8 @@ impl Live {
             Ok(Record::Exit(r)) => {
                 let exit = of(r.tid, SideBandKind::Exit { pid: r.pid, tid: r.tid });
                 self.tasks.iter_mut().for_each(|tasks| tasks.on_exit(r.tid));
+                let groups = self.opened.decoders.iter().filter_map(|one| one.counts.as_ref());
+                groups.for_each(|group| group.end(r.tid));
                 sink.side(exit);
             }
             Ok(Record::Mmap2(r)) => {

@@ -58,6 +58,9 @@ pub fn of_event(
             }
         }
         kinds |= extra_fields(&mut attr, sampling)?;
+        if kinds & u64::from(abi::PERF_SAMPLE_READ) != 0 {
+            read |= abi::PERF_FORMAT_GROUP as u64;
+        }
         attr.set("sample_type", kinds)?;
         match (sampling.freq, sampling.period) {
             (Some(freq), _) => {
@@ -228,21 +231,30 @@ pub(in crate::source) fn of_output(written: &Attr) -> Attr {
 /// is.
 pub(in crate::source) fn of_leader(member: &Attr, on_exec: bool) -> Attr {
     let mut attr = Attr::software(abi::PERF_COUNT_SW_DUMMY as u64);
-    let read = abi::PERF_FORMAT_ID
-        | abi::PERF_FORMAT_GROUP
-        | abi::PERF_FORMAT_TOTAL_TIME_ENABLED
-        | abi::PERF_FORMAT_TOTAL_TIME_RUNNING;
     let copied = ["exclude_user", "exclude_kernel", "exclude_hv", "inherit", "pinned", "exclusive"]
         .into_iter()
         .chain(["use_clockid", "clockid"])
         .map(|name| (name, member.get(name).unwrap_or(0)));
-    let own =
-        [("disabled", 1), ("enable_on_exec", u64::from(on_exec)), ("read_format", read as u64)];
+    let own = [
+        ("disabled", 1),
+        ("enable_on_exec", u64::from(on_exec)),
+        ("read_format", read_format_of_leader()),
+    ];
     for (name, value) in copied.chain(own) {
         // Cannot fail: the fields exist, and the values come from another attr.
         let _ = attr.set(name, value);
     }
     attr
+}
+
+/// Returns the `read_format` of an event that leads a group of counters.
+pub(in crate::source) fn read_format_of_leader() -> u64 {
+    u64::from(
+        abi::PERF_FORMAT_ID
+            | abi::PERF_FORMAT_GROUP
+            | abi::PERF_FORMAT_TOTAL_TIME_ENABLED
+            | abi::PERF_FORMAT_TOTAL_TIME_RUNNING,
+    )
 }
 
 fn every(attr: &mut Attr, common: Common) -> anyhow::Result<()> {

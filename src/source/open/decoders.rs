@@ -5,9 +5,11 @@ use std::cell::Cell;
 use super::attr;
 use crate::decode::sample::RecordLayout;
 use crate::event::filter::BoundFilter;
+use crate::event::sample_field::FieldValue;
 use crate::source::request::{Opening, RefusedCondition, SourceRequest};
 use crate::source::ring::chains::Chained;
 use crate::source::ring::decoder::{CallRegisters, Decoder, Recipient, TimeSpan};
+use crate::source::ring::group_counts::GroupCounts;
 use crate::sys::attr::Attr;
 use crate::sys::machine::{branches_remembered, sysctl};
 use crate::sys::namespace::in_root_pid_namespace;
@@ -27,6 +29,7 @@ pub(super) fn of_opening(
 ) -> anyhow::Result<Decoder> {
     let (event, sampling) = (opening.event.kind(), &opening.sampling);
     let layout = RecordLayout::new(attr::shape(attr));
+    let inherit = attr.get("inherit") == Some(1);
     let all_checked = refused.iter().any(|refused| refused.rest.is_none());
     let mut recipients = opening.recipients();
     for recipient in &mut recipients {
@@ -61,6 +64,10 @@ pub(super) fn of_opening(
         registers: event.registers().map(|registers| CallRegisters {
             mask: registers.mask,
             of_any_task: registers.of_any_task,
+        }),
+        counts: (!opening.event.counted.is_empty()).then(|| {
+            let with_totals = sampling.extra.has(FieldValue::Totals);
+            Box::new(GroupCounts::new(opening.event.counted.len(), inherit, with_totals))
         }),
         has_tail: !sampling.extra.is_empty(),
         whole_cpus: opening.is_cpu_wide(),

@@ -6,7 +6,14 @@
 //! event. Hardware counters share a group only if a script requests it (`group`): the hardware
 //! counts all of a group or none.
 //!
+//! The first event of a group in braces (`{a,b}`) leads it, as in perf, and its events may be
+//! sampled: some PMUs count an event only in the group of another one (`slots` of Intel). Switching
+//! the leader off stops the group.
+//!
 //! Sources: `perf_read_group()` and `perf_event_open()` in kernel/events/core.c.
+
+#[cfg(test)]
+mod tests;
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -14,31 +21,30 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use anyhow::bail;
+use anyhow::{bail, ensure};
 
 use super::attr;
-use super::open_event::OpenEvent;
+use super::open_event::{GroupPlace, OpenEvent};
+use crate::event::sampling::EventGroup;
 use crate::source::request::{Opening, SourceRequest};
 use crate::sys::attr::Attr;
 use crate::sys::attr::PerfTarget;
 use crate::sys::cgroup;
 use crate::sys::dynamic_event::DynamicEvent;
 use crate::sys::perf::{
-    EventCounts, Membership, OpenResult, OutputArray, PerfEvent, is_unscheduled,
+    EventCounts, MEMBERS_MAX, Membership, OpenResult, OutputArray, PerfEvent, is_unscheduled,
 };
 use crate::sys::refusal::Refusal;
-
-/// Maximum number of members of a group: the kernel refuses a group whose reading takes more than
-/// 16 KiB.
-const MEMBERS_MAX: usize = 500;
 
 /// Identifies the events that share a group on one CPU or of one thread.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(in crate::source) struct GroupKey {
-    /// Name given by the script; None for the group of software counters.
-    name: Option<Rc<str>>,
+    /// The group that was requested; None for the group of software counters.
+    requested: Option<EventGroup>,
     /// The control group whose tasks are counted.
     cgroup: Option<Rc<str>>,
+    /// The PMU that counts for whole CPUs: each of several boxes has a group of its own.
+    pmu: Option<Box<str>>,
 }
 
 /// The groups of a run.
@@ -50,6 +56,8 @@ pub(in crate::source) struct CounterGroups {
 }
 
 struct CounterGroup {
+    /// The dummy, or another descriptor of the event that leads: a group continues when its leader
+    /// is closed.
     leader: PerfEvent,
     /// Event IDs.
     members: Vec<u64>,
@@ -72,17 +80,31 @@ impl Opening {
         self.event.kind().uses_hardware_counter() || self.sampling.group.is_some()
     }
 
+    /// Returns the number of files that one of its events may need.
+    pub(in crate::source) fn files(&self) -> usize {
+        1 + self.event.members().len() + usize::from(self.braces().is_some())
+    }
+
+    /// Returns the group in braces that it is in.
+    pub(in crate::source) fn braces(&self) -> Option<&EventGroup> {
+        self.sampling.group.as_ref().filter(|group| group.is_in_braces)
+    }
+
     /// Returns the group that its events join, if any.
     fn group_of_counters(&self) -> Option<GroupKey> {
         let sampling = &self.sampling;
-        if !sampling.count {
+        let in_braces = self.braces().is_some();
+        if !sampling.count && !in_braces {
             return None;
         }
         let in_software = self.event.kind().joins_software_group();
         // A field such as `pinned` may be valid for a single event only.
-        let named = sampling.group.is_some();
-        (named || in_software && sampling.fields.is_empty())
-            .then(|| GroupKey { name: sampling.group.clone(), cgroup: sampling.cgroup.clone() })
+        let is_requested = sampling.group.is_some();
+        (is_requested || in_software && sampling.fields.is_empty()).then(|| GroupKey {
+            requested: sampling.group.clone(),
+            cgroup: sampling.cgroup.clone(),
+            pmu: self.event.kind().uncore_pmu().filter(|_| in_braces).map(Into::into),
+        })
     }
 }
 
@@ -118,16 +140,16 @@ pub(in crate::source) struct OpenParams<'a> {
 }
 
 impl CounterGroups {
-    /// Opens an event of `opening`, in its group if it has one. Returns whether it joined one.
+    /// Opens an event of `opening`, in its group if it has one. Returns its place there.
     ///
     /// # Errors
-    /// The kernel refuses the event, or its membership in a group that the script requested.
+    /// The kernel refuses the event, or its membership in a group that was requested.
     pub(in crate::source) fn open(
         &mut self,
         opening: &Opening,
         attr: &Attr,
         joining: &OpenParams<'_>,
-    ) -> anyhow::Result<(OpenResult, bool)> {
+    ) -> anyhow::Result<(OpenResult, GroupPlace)> {
         let (target, name) = (joining.target, opening.event.name.as_str());
         let cgroup = joining.cgroup.map(|folder| folder.as_fd());
         let (probe, array) = (joining.probe, joining.array);
@@ -135,36 +157,62 @@ impl CounterGroups {
             let member = Membership { leader: None, cgroup, probe, array };
             PerfEvent::open_as(attr, target, name, member)
         };
-        let Some(key) = opening.group_of_counters() else { return Ok((alone()?, false)) };
-        let requested = key.name.clone();
+        let Some(key) = opening.group_of_counters() else {
+            return Ok((alone()?, GroupPlace::Alone));
+        };
+        let requested = key.requested.clone();
+        let in_braces = requested.as_ref().is_some_and(|group| group.is_in_braces);
+        let is_open = |groups: &Vec<CounterGroup>| !groups.is_empty();
+        if in_braces
+            && !self.all.get(&(key.clone(), target.cpu as u32, target.pid)).is_some_and(is_open)
+        {
+            return self.lead(key, opening, attr, joining);
+        }
         let group = match self.with_room(key, attr, joining) {
             Ok(group) => group,
             Err(why) if requested.is_some() => return Err(why.into()),
-            Err(_) => return Ok((alone()?, false)),
+            Err(_) => return Ok((alone()?, GroupPlace::Alone)),
         };
-        let mut member = *attr;
-        member.set("disabled", u64::from(!joining.on))?;
-        member.set("enable_on_exec", 0)?;
-        // Only the leader of a group may have these.
-        member.set("pinned", 0)?;
-        member.set("exclusive", 0)?;
+        let member = group.attr_of_member(attr, name, joining)?;
         let leader = Some(&group.leader);
         match PerfEvent::open_as(&member, target, name, Membership { leader, cgroup, probe, array })
         {
             Ok(opened) => {
                 group.members.push(opened.event.id()?);
-                Ok((opened, true))
+                Ok((opened, GroupPlace::Member))
             }
             Err(why) => match (alone(), requested) {
-                (Ok(opened), None) => Ok((opened, false)),
-                (Ok(_), Some(group)) => Err(anyhow::anyhow!(
-                    "{name}: the kernel does not count it in one group with the other events of \
-                     `{group}` ({}); count it in a group of its own",
-                    why.why
-                )),
+                (Ok(opened), None) => Ok((opened, GroupPlace::Alone)),
+                (Ok(_), Some(group)) => Err(refused_in_group(name, &group, &why)),
                 (Err(why), _) => Err(why.into()),
             },
         }
+    }
+
+    /// Opens the first event of a group in braces.
+    ///
+    /// # Errors
+    /// The kernel refuses it.
+    fn lead(
+        &mut self,
+        key: GroupKey,
+        opening: &Opening,
+        attr: &Attr,
+        joining: &OpenParams<'_>,
+    ) -> anyhow::Result<(OpenResult, GroupPlace)> {
+        let (target, cgroup) = (joining.target, joining.cgroup.map(|folder| folder.as_fd()));
+        let mut attr = *attr;
+        if opening.sampling.count {
+            attr.set("read_format", attr::read_format_of_leader())?;
+        }
+        let member =
+            Membership { leader: None, cgroup, probe: joining.probe, array: joining.array };
+        let opened = PerfEvent::open_as(&attr, target, &opening.event.name, member)?;
+        let leader = opened.event.duplicate()?;
+        let members = vec![opened.event.id()?];
+        let group = CounterGroup { leader, members, enabled: Cell::new(true) };
+        self.all.insert((key, target.cpu as u32, target.pid), vec![group]);
+        Ok((opened, GroupPlace::Leader))
     }
 
     /// Returns the group with room for one more event; opens its leader if there is none.
@@ -213,11 +261,11 @@ impl CounterGroups {
         self.all.retain(|(_, of, tid), _| *of != cpu || *tid >= 0);
     }
 
-    /// Removes a member that is about to be closed from its group, and closes a group without
-    /// members.
-    pub(in crate::source) fn leave(&mut self, open: &OpenEvent) {
-        if !open.in_group {
-            return;
+    /// Removes an event that is about to be closed from its group, and closes a group without
+    /// members. Returns whether the group needs the event no more.
+    pub(in crate::source) fn leave(&mut self, open: &OpenEvent) -> bool {
+        if open.place == GroupPlace::Alone {
+            return true;
         }
         self.all.retain(|(_, cpu, tid), groups| {
             if (*cpu, *tid) == (open.cpu, open.tid) {
@@ -228,6 +276,9 @@ impl CounterGroups {
             }
             !groups.is_empty()
         });
+        let mut groups = self.all.values().flatten();
+        open.place == GroupPlace::Member
+            || !groups.any(|group| group.leader.id().ok() == Some(open.id))
     }
 
     /// Reads every group, and returns its members by their IDs. A group that cannot be read for
@@ -243,6 +294,32 @@ impl CounterGroups {
 }
 
 impl CounterGroup {
+    /// Returns the attr of an event that joins the group.
+    ///
+    /// # Errors
+    /// It is to be pinned or exclusive, and its leader is not.
+    fn attr_of_member(
+        &self,
+        attr: &Attr,
+        name: &str,
+        joining: &OpenParams<'_>,
+    ) -> anyhow::Result<Attr> {
+        let mut member = *attr;
+        member.set("disabled", u64::from(!joining.on))?;
+        member.set("enable_on_exec", 0)?;
+        for (field, modifier) in [("pinned", 'D'), ("exclusive", 'e')] {
+            let leader = self.leader.attr().get(field).unwrap_or(0);
+            ensure!(
+                attr.get(field).unwrap_or(0) <= leader,
+                "{name}: the modifier {modifier} ({field}) applies to a whole group; write it \
+                 behind its first event"
+            );
+            // Only the leader of a group may have it.
+            member.set(field, 0)?;
+        }
+        Ok(member)
+    }
+
     fn read(&self, words: &mut Vec<u64>, all: &mut HashMap<u64, GroupRead>) {
         let take = |one: EventCounts| {
             all.insert(one.id, GroupRead::Counted(one));
@@ -259,50 +336,20 @@ impl CounterGroup {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::source::open::counter_reading::CounterReading;
-
-    fn group(members: &[u64]) -> CounterGroup {
-        // Its reading ends at once, like that of a pinned event without a counter.
-        let fd = std::fs::File::open("/dev/null").unwrap().into();
-        let attr = attr::of_leader(&Attr::counter(0, 0), false);
-        let leader = PerfEvent::of_fd(fd, attr);
-        CounterGroup { leader, members: members.to_vec(), enabled: Cell::new(true) }
-    }
-
-    #[test]
-    fn members_of_a_pinned_group_without_a_counter_are_not_counted() {
-        let key = GroupKey { name: Some("pinned".into()), cgroup: None };
-        let all = HashMap::from([((key, 0, -1), vec![group(&[7, 9])])]);
-        let read = CounterGroups { all, words: Vec::new() }.read();
-        let none = GroupRead::Unscheduled;
-        assert_eq!(read, HashMap::from([(7, none), (9, none)]));
-    }
-
-    #[test]
-    fn a_group_is_closed_with_its_last_member() {
-        let key = || GroupKey { name: None, cgroup: None };
-        let both = [((key(), 0, -1), vec![group(&[7, 9])]), ((key(), 1, -1), vec![group(&[8])])];
-        let mut groups = CounterGroups { all: HashMap::from(both), words: Vec::new() };
-        let open = |id, cpu, in_group| OpenEvent {
-            counted: CounterReading::default(),
-            carried: CounterReading::default(),
-            event: group(&[]).leader,
-            id,
-            in_group,
-            opening: 0,
-            cpu,
-            tid: -1,
-        };
-        groups.leave(&open(7, 0, true));
-        assert_eq!(groups.all[&(key(), 0, -1)][0].members, [9]);
-        groups.leave(&open(8, 1, true));
-        assert_eq!(groups.all.len(), 1);
-        groups.leave(&open(9, 0, false));
-        assert_eq!(groups.all.len(), 1, "an event that is in no group");
-        groups.leave(&open(9, 0, true));
-        assert!(groups.all.is_empty());
-    }
+/// Returns the error for an event that the kernel opens, but not in its group.
+pub(in crate::source) fn refused_in_group(
+    name: &str,
+    group: &EventGroup,
+    why: &Refusal,
+) -> anyhow::Error {
+    let fix = match group.is_in_braces {
+        true => "omit it there, or add the modifier W to open the events without the group",
+        false => "count it in a group of its own",
+    };
+    anyhow::anyhow!(
+        "{name}: the kernel does not count it in one group with the other events of `{}` ({}); \
+         {fix}",
+        group.name,
+        why.why
+    )
 }

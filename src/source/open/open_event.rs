@@ -13,8 +13,10 @@ pub(in crate::source) struct OpenEvent {
     pub(in crate::source) event: PerfEvent,
     /// Event ID, which identifies the event in a reading of its group.
     pub(in crate::source) id: u64,
-    /// Whether it counts only while the leader of its group does.
-    pub(in crate::source) in_group: bool,
+    /// Its place in its group.
+    pub(in crate::source) place: GroupPlace,
+    /// The events that are counted beside it, for its samples.
+    pub(in crate::source) members: Vec<PerfEvent>,
     pub(in crate::source) opening: usize,
     pub(in crate::source) cpu: u32,
     pub(in crate::source) tid: i32,
@@ -28,6 +30,19 @@ impl OpenEvent {
     ) -> std::io::Result<OpenEvent> {
         let (counted, carried) = (CounterReading::default(), CounterReading::default());
         let (id, cpu, tid) = (event.id()?, target.cpu as u32, target.pid);
-        Ok(OpenEvent { counted, carried, event, id, in_group: false, opening, cpu, tid })
+        let (place, members) = (GroupPlace::Alone, Vec::new());
+        Ok(OpenEvent { counted, carried, event, id, place, members, opening, cpu, tid })
     }
+}
+
+/// How an event belongs to a group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::source) enum GroupPlace {
+    /// To none that the run keeps.
+    #[default]
+    Alone,
+    /// It leads its group, and is enabled like an event without a group.
+    Leader,
+    /// It counts only while the leader of its group does.
+    Member,
 }

@@ -50,13 +50,14 @@ pub fn try_out(
     }
     match event.kind().modes(sampling.count) {
         EventModes::Separate => {
-            open(&user)?;
+            // A PMU without modes refuses the modifier; the user needs the privilege.
+            open(&user).map_err(|other| if other.is_permission() { other } else { refusal })?;
             Ok(OpenableEvent { event: Rc::new(user), in_user_mode: true })
         }
         // The kernel grants the permission for `exclude_kernel`, which does not change the count.
         EventModes::Together => {
             open(&user)?;
-            let user = Event { name: event.name.clone(), what: user.what };
+            let user = Event { name: event.name.clone(), ..user };
             Ok(OpenableEvent { event: Rc::new(user), in_user_mode: false })
         }
         EventModes::OnlyKernel | EventModes::OnlyUser => Err(refusal),

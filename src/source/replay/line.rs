@@ -2,7 +2,7 @@
 
 use crate::base::event::slot::CPUS_MAX;
 use crate::base::event::value::ValueType;
-use crate::event::kind;
+use crate::event::kind::{self, COUNT_PREFIX};
 
 /// A line as written; its event has no layout yet.
 #[derive(Debug)]
@@ -215,7 +215,12 @@ impl<'a> Cursor<'a> {
         let rest = self.rest();
         let at = self.at;
         let named = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        let end = rest.find(|c| !named(c)).unwrap_or(rest.len());
+        let end = match rest.starts_with(COUNT_PREFIX) {
+            // The name of an event, which may contain any sign but a blank, and its count.
+            true => rest.split([' ', '\t']).next().and_then(|word| word.rfind('=')),
+            false => rest.find(|c| !named(c)),
+        };
+        let end = end.unwrap_or(rest.len());
         let (name, after) = rest.split_at_checked(end).unwrap_or((rest, ""));
         if name.is_empty() || !after.starts_with('=') {
             let word = rest.split([' ', '\t']).next().unwrap_or(rest);

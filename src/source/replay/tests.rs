@@ -226,3 +226,15 @@ proptest! {
         let _ = Replay::parse(&line, "x");
     }
 }
+
+#[test]
+fn the_counts_of_a_group_are_fields_with_the_names_of_its_events() {
+    let replay = parse(
+        "# event a:b: x=s64 _counts.a:b=u64 _counts.cpu/event=0x3c,edge/u=u64\n\
+         0.1 0 1 c a:b: x=1 _counts.a:b=5 _counts.cpu/event=0x3c,edge/u=7 | f",
+    );
+    let shown = shown(&replay, 0);
+    assert_eq!(shown, "x=Int(1) _counts.a:b=Uint(5) _counts.cpu/event=0x3c,edge/u=Uint(7)");
+    let why = error("0.1 0 1 c a:b: _counts.a:b 5");
+    assert!(why.contains("is not `field=value`"), "{why}");
+}

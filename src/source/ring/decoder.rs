@@ -8,6 +8,7 @@
 use std::cell::Cell;
 
 use super::chains::Chained;
+use super::group_counts::GroupCounts;
 use super::ids::Ids;
 use crate::decode::sample::{RecordLayout, Sample};
 use crate::event::filter::BoundFilter;
@@ -102,6 +103,8 @@ pub(in crate::source) struct Decoder {
     pub(in crate::source) chained: Option<Chained>,
     /// Minimum size of a raw record, in bytes.
     pub(in crate::source) raw_min: usize,
+    /// The counts of its group; None if its samples have none.
+    pub(in crate::source) counts: Option<Box<GroupCounts>>,
     /// Whether the record of a slot has a tail, for fields that few events have.
     pub(in crate::source) has_tail: bool,
     /// The only role, if every sample has the plain layout and nothing but its time must be

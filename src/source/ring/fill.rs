@@ -82,8 +82,9 @@ pub(in crate::source) fn push(
             walked = true;
         }
         if !tailed {
-            let Some((raw, size)) = batch.chains().with_tail(layout, decoder.registers, sample)
-            else {
+            let counts = decoder.counts.as_deref();
+            let made = batch.chains().with_tail(layout, decoder.registers, counts, sample);
+            let Some((raw, size)) = made else {
                 return sink.side(SideBand::undecodable(slot.time, slot.cpu.into()));
             };
             (slot.raw, slot.raw_size) = (raw, size);

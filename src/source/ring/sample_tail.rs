@@ -2,20 +2,39 @@
 //! the tail of [`crate::event::sample_field`].
 
 use super::decoder::CallRegisters;
+use super::group_counts::GroupCounts;
 use crate::decode::sample::{RecordLayout, Sample};
+use crate::decode::sample_extra::SampleExtra;
 use crate::event::sample_field::tail;
 use crate::source::chain_memory::{ChainMemory, RECORD};
 
 impl ChainMemory {
     /// Returns a copy of the record with its tail, and its size in bytes; None if the fields cannot
-    /// be decoded, or do not fit. The batch is full before the memory is.
+    /// be decoded, or do not fit. The batch is full before the memory is. `counts` are those of the
+    /// event's group.
     pub(in crate::source) fn with_tail(
         &mut self,
         layout: &RecordLayout,
         registers: Option<CallRegisters>,
+        counts: Option<&GroupCounts>,
         sample: &Sample<'_>,
     ) -> Option<(*const u8, u16)> {
         let extra = layout.rest(sample).ok()?;
+        match counts {
+            None => self.append(registers, sample, &extra),
+            Some(group) => group.with(sample, |counts, totals| {
+                self.append(registers, sample, &SampleExtra { counts, totals, ..extra })
+            })?,
+        }
+    }
+
+    /// Appends the record and its tail, as [`ChainMemory::with_tail`] returns it.
+    fn append(
+        &mut self,
+        registers: Option<CallRegisters>,
+        sample: &Sample<'_>,
+        extra: &SampleExtra<'_>,
+    ) -> Option<(*const u8, u16)> {
         let start = self.start();
         match registers {
             // All registers were sampled; the record has those of the function's fields.
@@ -25,7 +44,7 @@ impl ChainMemory {
             }
             None => self.words.extend(sample.raw.chunks(8).take(RECORD).map(padded)),
         }
-        self.words.extend(tail(&extra).take(RECORD + 1));
+        self.words.extend(tail(extra).take(RECORD + 1));
         let words = &self.words[start..];
         if words.len() > RECORD {
             self.words.truncate(start);

@@ -157,8 +157,8 @@ impl FunctionName {
     /// Returns the instruction that its FUNCTION stands for.
     pub fn location(&self) -> CodeLocation<'_> {
         let text = self.split_paths().map_or(&*self.function, |(function, _)| function);
-        let address = text.strip_prefix("0x").filter(|_| self.kind.of_file());
-        if let Some(address) = address.and_then(|digits| u64::from_str_radix(digits, 16).ok()) {
+        let is_address = text.starts_with("0x") && self.kind.of_file();
+        if let Some(address) = parse_u64(text).filter(|_| is_address) {
             return CodeLocation::Address(address);
         }
         let offset =

@@ -207,7 +207,9 @@ impl TermReader<'_> {
     /// It is another term, which the PMU does not have.
     fn raw(&mut self, term: &Term<'_>) -> Result<()> {
         let (pmu, name) = (self.pmu, term.name);
-        let hex = name.strip_prefix('r').filter(|_| term.value.is_none());
+        // `from_str_radix` accepts a sign.
+        let is_hex = |digits: &&str| digits.chars().all(|c| c.is_ascii_hexdigit());
+        let hex = name.strip_prefix('r').filter(|_| term.value.is_none()).filter(is_hex);
         if let Some(config) = hex.and_then(|hex| u64::from_str_radix(hex, 16).ok()) {
             self.values.attr.config = config;
             return Ok(());

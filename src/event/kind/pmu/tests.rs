@@ -95,7 +95,6 @@ fn terms_are_translated_with_the_files_of_the_pmu() {
     assert_eq!(of("msr/tsc/"), EventAttr { type_: 9, ..EventAttr::default() });
     assert_eq!(of("msr/smi/").config, 4);
     assert_eq!(of("msr/event=0x3/u").config, 3);
-    assert!(of("msr/event=0x3/u").exclude.kernel);
     assert_eq!(of("amd/event=0x1c2/").config, 0x1_0000_00c2, "bits 8 to 11 are at 32");
     assert_eq!(of("cpu/event=0xc2,umask=0x103,edge,inv,cmask=2/").config, 0x100_0284_03c2);
     assert_eq!(of("cpu/config=0x11,config2=5,config3=6/").config3, 6);
@@ -142,6 +141,15 @@ fn an_uncore_event_is_counted_for_whole_cpus_only() {
     assert!(why(&counted, true).starts_with("the PMU 'uncore_imc_0' counts for whole CPUs"));
     assert!(why(&Sampling::default(), false).starts_with("the PMU 'uncore_imc_0' only counts"));
     counter("cpu_core/r3c/").check_options(&Sampling::default(), true).unwrap();
+    let msr = counter("msr/tsc/");
+    msr.check_options(&counted, true).unwrap();
+    let refused = msr.check_options(&Sampling::default(), true).unwrap_err().to_string();
+    assert!(refused.starts_with("the PMU 'msr' only counts"), "{refused}");
+    assert!(msr.only_counts() && event.only_counts() && !counter("cpu/r3c/").only_counts());
+    for (name, modifier) in [("msr/tsc/u", 'u'), ("msr/tsc/D", 'D'), ("msr/tsc/p", 'p')] {
+        let why = format!("{name}: the modifier {modifier} has no effect: the PMU counts in all");
+        assert!(fault(name).starts_with(&why), "{}", fault(name));
+    }
     assert_eq!(
         fault("power/energy-pkg/u"),
         "power/energy-pkg/u: the modifier u has no effect: the PMU counts for all tasks and modes; \
@@ -198,4 +206,51 @@ fn the_events_of_all_pmus_are_listed_without_the_files_of_their_units() {
     assert_eq!(all.len(), 10, "{all:?}");
     assert!(all.contains(&"power/energy-pkg/".to_owned()));
     assert!(all.contains(&"msr/cpu_thermal_margin/".to_owned()));
+}
+
+/// The files of four boxes of one PMU, and of one with another name.
+fn boxes(path: &str) -> io::Result<String> {
+    const BOXES: [&str; 4] = ["uncore_imc_0", "uncore_imc_1", "uncore_imc_10", "uncore_imc_2"];
+    if path.is_empty() {
+        return Ok(format!("{}\nuncore_imc_free_running", BOXES.join("\n")));
+    }
+    let (pmu, file) = path.split_once('/').unwrap_or((path, ""));
+    match (BOXES.iter().position(|one| *one == pmu), file) {
+        (Some(at), "type") => Ok(format!("{}\n", 20 + at)),
+        (Some(at), "cpumask") => Ok(format!("{at}\n")),
+        (Some(_), "format/event") => Ok("config:0-7\n".to_owned()),
+        (Some(0 | 3), "events/of_two") => Ok("event=2\n".to_owned()),
+        (None, "type") if pmu == "uncore_imc_free_running" => Ok("40\n".to_owned()),
+        _ => Err(io::ErrorKind::NotFound.into()),
+    }
+}
+
+#[test]
+fn the_name_of_a_pmu_without_its_number_stands_for_all_boxes() {
+    use crate::event::catalog::{TracefsCatalog, expand};
+    use crate::event::selector::Selector;
+    let none =
+        || TracefsCatalog::new(Box::new(|| Ok(Vec::new())), Box::new(EventFiles::NONE.format));
+    let catalog = none().with_pmus(Box::new(boxes));
+    let all = |text: &str| expand(&catalog, &Selector::parse_list(text).unwrap()[0]);
+    let names = |text| {
+        let events = all(text).unwrap();
+        events.iter().map(|event| event.name.clone()).collect::<Vec<_>>()
+    };
+    let numbered = |numbers: &[u32], terms: &str| {
+        let name = |number| format!("uncore_imc_{number}/{terms}/");
+        numbers.iter().map(name).collect::<Vec<_>>()
+    };
+    assert_eq!(names("uncore_imc/event=4/"), numbered(&[0, 1, 2, 10], "event=4"));
+    assert_eq!(names("imc/event=4/"), names("uncore_imc/event=4/"));
+    assert_eq!(names("uncore_imc_1*/event=4/"), numbered(&[1, 10], "event=4"));
+    assert_eq!(names("uncore_imc_2/event=4/"), numbered(&[2], "event=4"));
+    // Boxes without the event are omitted, unless none has it.
+    assert_eq!(names("uncore_*/of_two/"), numbered(&[0, 2], "of_two"));
+    let why = |text| all(text).unwrap_err().to_string();
+    assert!(why("imc/of_three/").starts_with("uncore_imc_0 has no term 'of_three'"));
+    assert!(why("uncore_cha/x/").starts_with("no PMU 'uncore_cha' on this machine"));
+    let events = all("imc/event=4/").unwrap();
+    let cpus = events.iter().map(|event| event.kind().cpus().unwrap()[0]).collect::<Vec<_>>();
+    assert_eq!(cpus, [0, 1, 3, 2], "each on its own CPU");
 }

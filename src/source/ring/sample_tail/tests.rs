@@ -16,7 +16,7 @@ fn record(
 ) -> Option<Vec<u8>> {
     let sample = layout.sample(bytes).ok()?;
     let mut chains = ChainMemory::default();
-    let (at, size) = chains.with_tail(layout, registers, &sample)?;
+    let (at, size) = chains.with_tail(layout, registers, None, &sample)?;
     assert_eq!(at, chains.words.as_ptr().cast());
     assert!(usize::from(size) <= 8 * chains.words.len());
     let bytes = chains.words.iter().flat_map(|word| word.to_ne_bytes());

@@ -1,0 +1,188 @@
+//! Counts of the events of a group since the sample before.
+//!
+//! The samples of a group's leader have the totals of its events (`PERF_SAMPLE_READ` with
+//! `PERF_FORMAT_GROUP`, `perf_output_read_group()` in kernel/events/core.c). Each event of a CPU or
+//! task has an ID. A task's events are inherited by its children under the same ID, with totals of
+//! each thread, so the thread belongs to the key.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use crate::decode::cursor::Words;
+use crate::decode::sample::Sample;
+
+/// Maximum number of threads and CPUs whose totals are kept: 16 MiB with ten events.
+const KNOWN_MAX: usize = 1 << 18;
+
+/// The totals of the last samples of one leader's events.
+pub(in crate::source) struct GroupCounts {
+    /// Number of events in the group.
+    width: usize,
+    /// Whether the events are inherited.
+    by_thread: bool,
+    /// Whether scripts read the totals, too.
+    with_totals: bool,
+    last: RefCell<LastTotals>,
+}
+
+#[derive(Default)]
+struct LastTotals {
+    /// Position in `totals`, by event ID and thread.
+    known: HashMap<(u64, u32), usize>,
+    totals: Vec<u64>,
+    /// Positions of ended threads.
+    free: Vec<usize>,
+    /// Threads that have ended since the last drain, and before it.
+    ended: [Vec<u32>; 2],
+    /// The counts and the totals of the current sample.
+    words: Vec<[u8; 8]>,
+}
+
+impl GroupCounts {
+    /// Returns the counts of a group with `width` events.
+    pub(in crate::source) fn new(width: usize, by_thread: bool, with_totals: bool) -> GroupCounts {
+        GroupCounts { width, by_thread, with_totals, last: RefCell::default() }
+    }
+
+    /// Calls `then` with the counts since the sample before of the same event and thread, and the
+    /// totals if scripts read them. Returns None if the sample has another number of counts, or too
+    /// many threads are known.
+    pub(in crate::source) fn with<R>(
+        &self,
+        sample: &Sample<'_>,
+        then: impl FnOnce(Words<'_>, Words<'_>) -> R,
+    ) -> Option<R> {
+        if sample.read.counts().count() != self.width {
+            return None;
+        }
+        let mut last = self.last.borrow_mut();
+        let at =
+            last.position((sample.id, if self.by_thread { sample.tid } else { 0 }), self.width)?;
+        let LastTotals { totals, words, .. } = &mut *last;
+        words.clear();
+        let known = totals.get_mut(at..at + self.width)?;
+        for (before, now) in known.iter_mut().zip(sample.read.counts()) {
+            // A total decreases only if its thread's number was used again.
+            let added = now.value.checked_sub(*before).unwrap_or(now.value);
+            words.push(added.to_ne_bytes());
+            *before = now.value;
+        }
+        if self.with_totals {
+            words.extend(known.iter().map(|total| total.to_ne_bytes()));
+        }
+        let (counts, totals) = words.split_at_checked(self.width)?;
+        Some(then(Words::new(counts.as_flattened()), Words::new(totals.as_flattened())))
+    }
+
+    /// Remembers that a thread has ended. Rings may still hold samples of it.
+    pub(in crate::source) fn end(&self, tid: u32) {
+        if self.by_thread {
+            self.last.borrow_mut().ended[0].push(tid);
+        }
+    }
+
+    /// Forgets the threads that had ended before the last call: the rings have been read since.
+    pub(in crate::source) fn forget_ended(&self) {
+        if self.by_thread {
+            self.last.borrow_mut().forget_ended();
+        }
+    }
+}
+
+impl LastTotals {
+    fn position(&mut self, key: (u64, u32), width: usize) -> Option<usize> {
+        if let Some(at) = self.known.get(&key) {
+            return Some(*at);
+        }
+        if self.known.len() == KNOWN_MAX {
+            return None;
+        }
+        let at = self.free.pop().unwrap_or_else(|| {
+            let end = self.totals.len();
+            self.totals.resize(end + width, 0);
+            end
+        });
+        self.totals.get_mut(at..at + width)?.fill(0);
+        self.known.insert(key, at);
+        Some(at)
+    }
+
+    fn forget_ended(&mut self) {
+        let [now, before] = &mut self.ended;
+        if !before.is_empty() {
+            before.sort_unstable();
+            let free = &mut self.free;
+            self.known.retain(|(_, tid), at| {
+                let is_kept = before.binary_search(tid).is_err();
+                if !is_kept {
+                    free.push(*at);
+                }
+                is_kept
+            });
+            before.clear();
+        }
+        std::mem::swap(now, before);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decode::record_attrs::RecordAttrs;
+    use crate::decode::sample::RecordLayout;
+    use perf_event_open_sys::bindings as abi;
+
+    /// Returns the bytes of a sample of an event and thread with these totals, as the kernel writes
+    /// them: IDENTIFIER, TID, TIME, READ with nr and (value, id, lost) of each event.
+    fn bytes(id: u64, tid: u32, totals: &[u64]) -> Vec<u8> {
+        let head = [id, u64::from(tid) << 32 | 1, 5, totals.len() as u64];
+        let each = totals.iter().enumerate().flat_map(|(at, total)| [*total, id + at as u64, 0]);
+        head.into_iter().chain(each).flat_map(u64::to_ne_bytes).collect()
+    }
+
+    fn layout() -> RecordLayout {
+        let kinds = abi::PERF_SAMPLE_IDENTIFIER
+            | abi::PERF_SAMPLE_TID
+            | abi::PERF_SAMPLE_TIME
+            | abi::PERF_SAMPLE_READ;
+        let read = abi::PERF_FORMAT_GROUP | abi::PERF_FORMAT_ID | abi::PERF_FORMAT_LOST;
+        RecordLayout::new(RecordAttrs {
+            sample_type: kinds.into(),
+            read_format: read.into(),
+            ..RecordAttrs::default()
+        })
+    }
+
+    /// Returns the counts and totals that scripts see.
+    fn seen(counts: &GroupCounts, id: u64, tid: u32, totals: &[u64]) -> Option<[Vec<u64>; 2]> {
+        let bytes = bytes(id, tid, totals);
+        let layout = layout();
+        let sample = layout.sample(&bytes).unwrap();
+        counts.with(&sample, |counts, totals| [counts, totals].map(|words| words.iter().collect()))
+    }
+
+    #[test]
+    fn counts_are_the_difference_to_the_sample_before_of_the_same_event() {
+        let counts = GroupCounts::new(2, false, true);
+        let of = |id, tid, totals: &[u64]| seen(&counts, id, tid, totals).unwrap();
+        assert_eq!(of(7, 1, &[100, 3]), [[100, 3], [100, 3]]);
+        assert_eq!(of(7, 2, &[200, 8]), [[100, 5], [200, 8]], "of a CPU, whatever the thread");
+        assert_eq!(of(9, 1, &[50, 1]), [[50, 1], [50, 1]], "of another CPU");
+        assert_eq!(of(7, 1, &[300, 8]), [[100, 0], [300, 8]]);
+        assert_eq!(seen(&counts, 7, 1, &[1, 2, 3]), None, "another number of events");
+    }
+
+    #[test]
+    fn inherited_events_have_counts_of_each_thread_until_it_has_ended() {
+        let counts = GroupCounts::new(1, true, false);
+        let of = |tid, total| seen(&counts, 7, tid, &[total]).unwrap()[0][0];
+        assert_eq!([of(1, 10), of(2, 4), of(1, 15), of(2, 5)], [10, 4, 5, 1]);
+        counts.end(2);
+        counts.forget_ended();
+        assert_eq!(of(2, 6), 1, "from a ring that was read later");
+        counts.forget_ended();
+        assert_eq!([of(1, 16), of(2, 3)], [1, 3], "a new thread of that number");
+        assert_eq!(counts.last.borrow().totals.len(), 2, "in the place of the ended one");
+        assert!(seen(&counts, 7, 1, &[16]).unwrap()[1].is_empty(), "no totals");
+    }
+}

@@ -1,0 +1,194 @@
+//! Groups in braces: counted by one reading, and sampled with the counts of all their events.
+
+use std::fs;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::counters::{count_of, refusal_of_stat};
+use crate::live::{live_tests, skip_anywhere};
+use crate::load;
+use crate::tool::{Run, Tool};
+
+live_tests! {
+    the_events_of_a_group_are_counted_once_each,
+    an_event_that_cannot_share_a_group_is_refused_or_opened_without_it,
+    each_sample_has_what_the_group_counted_since_the_one_before,
+    a_sampled_group_of_whole_cpus_has_counts_of_each_cpu,
+    a_recording_of_a_group_has_its_counts,
+    a_sampled_group_is_only_for_records,
+    counts_without_a_group_are_refused,
+}
+
+const ENTER: &str = "syscalls:sys_enter_getppid";
+const EXIT: &str = "syscalls:sys_exit_getppid";
+
+/// Calls of the load, and calls per sample of the leader.
+const CALLS: u32 = 5000;
+const PERIOD: u64 = 100;
+
+fn group(modifier: &str) -> String {
+    format!("{{{ENTER}//period={PERIOD}/,{EXIT}//alias=exits/,page-faults}}{modifier}")
+}
+
+/// Runs a script with this `m.init` over the calls of one task; `args` select the task by `-p`, or
+/// all by `-a`.
+fn run(init: &str, all: bool) -> Run {
+    let folder = tempfile::tempdir().expect("a folder for the script");
+    let path = folder.path().join("s.lua");
+    let text = format!(
+        "local m = monitor {{ summary = \"groups\" }}\nfunction m.init()\n{init}\nend\nreturn m\n"
+    );
+    fs::write(&path, text).expect("the script can be written");
+    let path = path.to_string_lossy();
+    let load = load::getppid_on(1, CALLS);
+    let pid = load.pid().to_string();
+    let args = if all { vec![&*path, "-a"] } else { vec![&*path, "-p", &pid] };
+    crate::watch(&args, load)
+}
+
+/// Skips a test of a kernel that cannot sample the counts of inherited events.
+fn needs_inherited_counts() {
+    let release = perilune::sys::machine::kernel_release();
+    let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
+    if (numbers.next(), numbers.next()) < (Some(6), Some(12)) {
+        skip_anywhere("this kernel samples the counts of groups only for whole CPUs");
+    }
+}
+
+fn rows(run: &Run) -> Vec<&Value> {
+    run.of("row").collect()
+}
+
+fn the_events_of_a_group_are_counted_once_each() {
+    for all in [false, true] {
+        let load = load::getppid(CALLS);
+        let pid = load.pid().to_string();
+        let filter = if all { format!("/common_pid == {pid}/") } else { String::new() };
+        let events = format!("{{{ENTER}{filter},{EXIT}{filter},task-clock}}");
+        let scope = if all { ["-a", "--no-merge"] } else { ["-p", &pid] };
+        let run = crate::watch(&["stat", "-e", &events, scope[0], scope[1]], load);
+        for event in [ENTER, EXIT] {
+            assert_eq!(count_of(&run, event), u64::from(CALLS), "{event}: {:?}", run.objects);
+        }
+        let counted = run.of("row").filter(|row| row["table"] == "counts");
+        assert!({ counted }.all(|row| row["counted_percent"] == 100.0), "{:?}", run.objects);
+        run.is_complete();
+    }
+}
+
+fn an_event_that_cannot_share_a_group_is_refused_or_opened_without_it() {
+    let refused = |events: &str| refusal_of_stat(&["-e", events]);
+    let text = refused("{page-faults,user-time}");
+    assert!(
+        text.contains(
+            "user-time in the group `{page-faults,user-time}`: it is read from /proc/stat; omit it \
+             there, or add the modifier W"
+        ),
+        "{text}"
+    );
+    let text = refused("{context-switches,page-faults//cpus=0/}");
+    assert!(text.contains("it and context-switches are not opened on the same CPUs"), "{text}");
+    let text = refused("{page-faults,{cs}}");
+    assert!(text.contains("a group cannot contain another one"), "{text}");
+    let load = load::getppid(CALLS);
+    let pid = load.pid().to_string();
+    let events = format!("{{{ENTER}/common_pid == {pid}/,user-time}}:W");
+    let run = crate::watch(&["stat", "-a", "-e", &events], load);
+    assert_eq!(count_of(&run, ENTER), u64::from(CALLS), "{:?}", run.objects);
+    let note = format!("opened without the group: user-time in the group `{events}`: it is read");
+    assert!(run.stderr.contains(&note), "{}", run.stderr);
+}
+
+fn each_sample_has_what_the_group_counted_since_the_one_before() {
+    needs_inherited_counts();
+    let init = format!(
+        "local samples, exits, wrong = 0, 0, 0
+         evsel(\"{}\", function(e)
+           local n, t = e._counts, e._totals
+           samples, exits = samples + 1, exits + n.exits
+           if n.sys_enter_getppid ~= {PERIOD} or n[0] ~= {PERIOD} or #n ~= 3
+             or n[1] ~= n[\"{EXIT}\"] or t[0] ~= samples * {PERIOD} or t.exits ~= exits
+             or n[\"page-faults\"] > 50 then wrong = wrong + 1 end
+           if samples == {} then emit {{ samples = samples, exits = exits, wrong = wrong }} end
+         end)",
+        group(":S"),
+        u64::from(CALLS) / PERIOD
+    );
+    let run = run(&init, false);
+    // At the entry of call 100 k, 100 k - 1 calls have returned.
+    let expected = [u64::from(CALLS) / PERIOD, u64::from(CALLS) - 1, 0];
+    let row = rows(&run).pop().unwrap_or_else(|| panic!("{}", run.stderr)).clone();
+    assert_eq!(["samples", "exits", "wrong"].map(|name| row[name].as_u64().unwrap()), expected);
+}
+
+fn a_sampled_group_of_whole_cpus_has_counts_of_each_cpu() {
+    let init = format!(
+        "local samples, exits = 0, {{}}
+         evsel(\"{}\", function(e)
+           samples = samples + 1
+           exits[e._cpu] = (exits[e._cpu] or 0) + e._counts.exits
+           if e._counts[0] ~= {PERIOD} then emit {{ wrong = e._counts[0] }} end
+           if e._cpu == 1 and e._totals[0] == {} then emit {{ exits = exits[1] }} end
+         end)",
+        group(":S"),
+        CALLS - CALLS % PERIOD as u32
+    );
+    let run = run(&init, true);
+    let row = rows(&run).pop().unwrap_or_else(|| panic!("{}", run.stderr)).clone();
+    let others =
+        row["exits"].as_u64().unwrap_or_else(|| panic!("{row}")).abs_diff(u64::from(CALLS));
+    // Other tasks of the CPU may call it, too.
+    assert!(others <= 100, "{row}");
+}
+
+fn a_recording_of_a_group_has_its_counts() {
+    needs_inherited_counts();
+    let folder = tempfile::tempdir().expect("a folder for the recording");
+    let path = folder.path().join("g.events");
+    let file = path.to_string_lossy();
+    let load = load::getppid(CALLS);
+    let pid = load.pid().to_string();
+    let group = group(":S");
+    let args = ["trace", "-e", &group, "--events", "-o", &file, "-p", &pid];
+    let tool = Tool::attach_plain(&args);
+    load.run();
+    tool.finish_text();
+    let text = fs::read_to_string(&path).expect("the recording exists");
+    let head = format!("_counts.{ENTER}=u64 _counts.{EXIT}=u64 _counts.page-faults=u64");
+    assert!(text.lines().any(|line| line.starts_with("# event") && line.contains(&head)), "{text}");
+    let script = folder.path().join("s.lua");
+    let body = format!(
+        "local m = monitor {{ summary = \"replay\" }}
+         local samples, exits = 0, 0
+         function m.init()
+           evsel(\"{ENTER}\", function(e)
+             samples, exits = samples + 1, exits + e._counts[\"{EXIT}\"]
+             if samples == {} then emit {{ samples = samples, exits = exits, n = #e._counts }} end
+           end)
+         end
+         return m",
+        u64::from(CALLS) / PERIOD
+    );
+    fs::write(&script, body).expect("the script can be written");
+    let mut replay = Command::new(env!("CARGO_BIN_EXE_perilune"));
+    let replayed = replay.arg(&script).args(["--json", "--replay", &file]).output();
+    let run =
+        String::from_utf8_lossy(&replayed.expect("the built command runs").stdout).into_owned();
+    let row =
+        run.lines().find(|line| line.contains("\"exits\"")).unwrap_or_else(|| panic!("{run}"));
+    let row: Value = serde_json::from_str(row).expect("a row");
+    let expected = [u64::from(CALLS) / PERIOD, u64::from(CALLS) - 1, 3];
+    assert_eq!(["samples", "exits", "n"].map(|name| row[name].as_u64().unwrap()), expected);
+}
+
+fn a_sampled_group_is_only_for_records() {
+    let text = refusal_of_stat(&["-e", "{context-switches,page-faults}:S"]);
+    assert!(text.contains("the events are counted, not sampled; omit the modifier S"), "{text}");
+}
+
+fn counts_without_a_group_are_refused() {
+    let run = run(&format!("evsel('{ENTER}', function(e) return e._counts[0] end)"), false);
+    let why = "`_counts`: only the first event of a group with S has counts; write {EVENT";
+    assert!(run.stderr.contains(why), "{}", run.stderr);
+}
