@@ -3,8 +3,10 @@
 use divan::{Bencher, counter::ItemsCount};
 use jiff::tz::TimeZone;
 use perilune::base::event::value::Value;
-use perilune::base::report::draw::{Draw, EventLine, EventText, Stamp};
+use perilune::base::event::value::ValueType;
+use perilune::base::report::draw::{Draw, EventLine, EventText, OpenedEvent, Stamp};
 use perilune::base::text::stack_style::StackStyle;
+use perilune::output::csv::Csv;
 use perilune::output::events::Events;
 use perilune::output::json::Json;
 use perilune::output::text::{TextOptions, TextOutput};
@@ -22,9 +24,41 @@ fn main() {
 
 #[divan::bench]
 fn text(bencher: Bencher) {
+    events(bencher, TextOutput::new(Box::new(sink()), Box::new(sink()), look()));
+}
+
+/// With one opened event, and with hundreds: the columns are the fields of all of them.
+#[divan::bench(args = [1, 500])]
+fn csv(bencher: Bencher, opened: usize) {
+    let mut csv = Csv::new(Box::new(sink()), Box::new(sink()), "trace", look());
+    csv.opened(&opened_events(opened));
+    events(bencher, csv);
+}
+
+/// The header of CSV.
+#[divan::bench(args = [1, 500, 2000])]
+fn csv_header(bencher: Bencher, opened: usize) {
+    let all = opened_events(opened);
+    let mut csv = Csv::new(Box::new(sink()), Box::new(sink()), "trace", look());
+    bencher.counter(ItemsCount::new(opened)).bench_local(|| csv.opened(&all));
+}
+
+/// Returns `sched:sched_switch` after `count - 1` events, each with seven fields of its own.
+fn opened_events(count: usize) -> Vec<OpenedEvent> {
+    let event = |name: String, fields: [String; 7]| OpenedEvent {
+        name,
+        fields: fields.map(|field| (field, ValueType::Int)).to_vec(),
+    };
+    let other =
+        |i| event(format!("other:event_{i}"), [1, 2, 3, 4, 5, 6, 7].map(|f| format!("f{i}_{f}")));
+    let last = event("sched:sched_switch".to_owned(), FIELDS.map(str::to_owned));
+    (1..count).map(other).chain([last]).collect()
+}
+
+fn look() -> TextOptions {
     let colour = colour(Default::default(), false, None);
     assert_eq!(colour, Colour::Never);
-    let look = TextOptions {
+    TextOptions {
         zone: TimeZone::system(),
         colour,
         quiet: false,
@@ -32,8 +66,7 @@ fn text(bencher: Bencher) {
         columns: || None,
         together: false,
         pages: 512,
-    };
-    events(bencher, TextOutput::new(Box::new(sink()), Box::new(sink()), look));
+    }
 }
 
 #[divan::bench]
@@ -50,6 +83,9 @@ fn stamp(i: u64) -> Stamp {
     let clock_ns = 15_504_452_408_994_000 + i * 1700;
     Stamp { wall_ns: 1_795_251_600_000_000_000 + i as i64 * 1700, clock_ns }
 }
+
+const FIELDS: [&str; 7] =
+    ["prev_comm", "prev_pid", "prev_prio", "prev_state", "next_comm", "next_pid", "next_prio"];
 
 /// Prints a thousand `sched:sched_switch` events with seven fields, 1.7 µs apart.
 fn events(bencher: Bencher, mut draw: impl Draw) {

@@ -54,7 +54,7 @@ pub fn options() -> Vec<OptionSpec> {
         ("kernel-callchain", None, Flag, "", "",
             "record only the kernel frames of stacks"),
         ("json", None, Flag, "", "", "print one JSON object per line"),
-        ("csv", None, Flag, "", "", "print comma-separated values, for spreadsheets"),
+        ("csv", None, Flag, "", "", "print comma-separated values under one header"),
         ("plugin", None, List, "FILE,…", "",
             "load printers from these files; may be repeated"),
         ("events", None, Flag, "", "", "print the events as a recording for --replay"),

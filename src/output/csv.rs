@@ -1,13 +1,17 @@
-//! CSV, for spreadsheets.
+//! CSV, for spreadsheets and databases.
 //!
-//! The rows of a table follow a header with its columns. If another table follows, its header
-//! stands after an empty line, so that the output of a monitor with one table is one plain table:
+//! There are two kinds of rows, and each has one header:
 //!
-//! - table: `time table`, then the keys that its columns have in JSON; a row that `emit` prints
-//!   has the monitor's name as its table.
-//! - histogram: `time hist unit`, a column per key column, `low high count`; a row per bucket.
+//! - rows of tables: `time table`, then the keys that the columns of all tables of the report have
+//!   in JSON; a column that a table does not have is empty in its rows. A row that `emit` prints
+//!   has the monitor's name as its table. A histogram is a table, too: `unit`, a column per key
+//!   column, `low high count`; a row per bucket.
 //! - events: `time event cpu pid tid comm`, the fields of all opened events (empty where an event
 //!   has no such field), `extra` (what the script adds, as `name=value`), `stack`.
+//!
+//! The output of most monitors is therefore one plain table, from which the column `table` selects.
+//! A header is repeated, after an empty line, only if rows of the other kind stand above, or if a
+//! later report has new columns, which are added at the end.
 //!
 //! Values are those of JSON: times in UTC, exact integers, pointers in hexadecimal, arrays as
 //! `[1,2]`. Frames of a stack are separated by `;`, innermost first. Control characters are escaped
@@ -15,21 +19,28 @@
 //! `=`, `+`, `-` or `@` as a formula; such text begins with `'` instead, unless it is a number.
 //! Notes, coverage and stats go to stderr.
 
+mod cell;
+mod columns;
+
 use super::text::{TextOptions, push_problems, stats_text};
 use super::wall::Wall;
 use super::{ByteSink, table};
-use crate::base::event::value::Value;
 use crate::base::report::coverage::Coverage;
 use crate::base::report::draw::{
     Cell, Draw, DrawnHistogram, EventLine, EventText, Level, OpenedEvent, Report, Stamp, Stats,
-    Table,
 };
 use crate::base::text::message::message;
 use crate::base::text::stack_style::StackStyle;
 use crate::base::text::{digits, escape, field};
+use cell::{end_row, is_formula, push_cell, push_field, push_text, push_value, separate};
+use columns::{RowLayout, SharedColumns};
 use jiff::tz::TimeZone;
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::io::{self, Write};
 
+/// Columns of a table before its own.
+const ROW: [&str; 2] = ["time", "table"];
 /// Columns of an event before its fields.
 const SAMPLE: [&str; 6] = ["time", "event", "cpu", "pid", "tid", "comm"];
 /// Columns after them.
@@ -45,15 +56,30 @@ pub struct Csv {
     stacks: StackStyle,
     writer: csv_core::Writer,
     /// The header above the last row.
-    header: Vec<u8>,
+    above: HeaderAbove,
     /// The header of events.
     event_header: Vec<u8>,
-    /// The column of each field of each opened event, counted from the first field.
-    fields: Vec<(String, Vec<usize>)>,
-    /// The cells of an event's fields, by column. They keep their memory.
+    /// Columns of the fields of events.
+    fields: SharedColumns,
+    /// The fields of each opened event.
+    layouts: HashMap<String, RowLayout>,
+    /// Columns of tables after [`ROW`].
+    table_columns: SharedColumns,
+    /// The values of an event's fields, by their index. They keep their memory.
     cells: Vec<Vec<u8>>,
     /// One cell.
     cell: Vec<u8>,
+}
+
+/// The header that the last row belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HeaderAbove {
+    /// There is none.
+    Nothing,
+    /// It lacks columns that were added since.
+    Outdated,
+    Tables,
+    Events,
 }
 
 impl Csv {
@@ -72,9 +98,11 @@ impl Csv {
             quiet: look.quiet,
             stacks: look.stacks,
             writer: csv_core::Writer::new(),
-            header: Vec::new(),
+            above: HeaderAbove::Nothing,
             event_header: Vec::new(),
-            fields: Vec::new(),
+            fields: SharedColumns::default(),
+            layouts: HashMap::new(),
+            table_columns: SharedColumns::default(),
             cells: Vec::new(),
             cell: Vec::new(),
         };
@@ -83,20 +111,26 @@ impl Csv {
     }
 
     /// Writes a header if the rows above have another one.
-    fn begin(&mut self, header: &[u8]) {
-        if self.header != header {
-            if !self.header.is_empty() {
-                self.sink.buffer.push(b'\n');
-            }
-            self.sink.buffer.extend_from_slice(header);
-            self.header = header.to_vec();
+    fn begin(&mut self, kind: HeaderAbove) {
+        if self.above == kind {
+            return;
+        }
+        let out = &mut self.sink.buffer;
+        if self.above != HeaderAbove::Nothing {
+            out.push(b'\n');
+        }
+        self.above = kind;
+        match kind {
+            HeaderAbove::Events => out.extend_from_slice(&self.event_header),
+            _ => out.extend(header(ROW.into_iter().chain(self.table_columns.names()))),
         }
     }
 
-    /// Starts a row with its time.
-    fn time(&mut self, stamp: Stamp) {
+    /// Starts a row with its time and the name of its table or event.
+    fn start(&mut self, stamp: Stamp, name: &[u8]) {
         self.wall.push(&mut self.sink.buffer, stamp.wall_ns);
         self.sink.buffer.extend_from_slice(b"Z,");
+        self.text(name);
     }
 
     /// Appends a cell with text.
@@ -106,51 +140,61 @@ impl Csv {
         push_field(&mut self.writer, &mut self.sink.buffer, &self.cell);
     }
 
-    /// Appends the cell of a table.
-    fn value(&mut self, cell: &Cell) {
-        self.cell.clear();
-        push_cell(&mut self.cell, cell);
-        push_field(&mut self.writer, &mut self.sink.buffer, &self.cell);
-    }
-
-    fn end(&mut self) {
+    /// Writes a row of a table: its values in the order of its own columns.
+    fn row(&mut self, stamp: Stamp, name: &str, layout: &RowLayout, values: &[&Cell]) {
+        self.begin(HeaderAbove::Tables);
+        self.start(stamp, name.as_bytes());
+        let (writer, cell) = (&mut self.writer, &mut self.cell);
+        layout.push_row(&mut self.sink.buffer, self.table_columns.len(), |out, index| {
+            cell.clear();
+            values.get(index).into_iter().for_each(|value| push_cell(cell, value));
+            push_field(writer, out, cell);
+        });
         end_row(&mut self.sink.buffer);
     }
 
-    fn row<'a>(
-        &mut self,
-        stamp: Stamp,
-        name: &str,
-        pairs: impl Iterator<Item = (&'a str, &'a Cell)> + Clone,
-    ) {
-        let keys = pairs.clone().map(|(key, _)| key);
-        self.begin(&header(["time", "table"].into_iter().chain(keys)));
-        self.time(stamp);
-        self.text(name.as_bytes());
-        pairs.for_each(|(_, cell)| self.value(cell));
-        self.end();
-    }
-
-    fn table(&mut self, stamp: Stamp, table: &Table) {
-        for row in &table.rows {
-            let keys = table.columns.iter().map(|column| column.key.as_str());
-            self.row(stamp, &table.name, keys.zip(row));
+    /// Adds the columns of a part of a report.
+    fn lay_out(&mut self, part: &Report) -> RowLayout {
+        let columns = &mut self.table_columns;
+        let free = |name| free_name(name, &ROW);
+        match part {
+            Report::Table(table) if table.rows.is_empty() => RowLayout::default(),
+            Report::Table(table) => columns.lay_out(table.columns.iter().map(|c| free(&c.key))),
+            Report::Hist(hist) => {
+                let keys = hist.keys.iter().map(|(key, _)| key.as_str());
+                let all = ["unit"].into_iter().chain(keys).chain(["low", "high", "count"]);
+                columns.lay_out(all.map(free))
+            }
+            Report::Row(pairs) => columns.lay_out(pairs.iter().map(|(key, _)| free(key))),
         }
     }
 
-    fn hist(&mut self, stamp: Stamp, hist: &DrawnHistogram) {
-        let keys = hist.keys.iter().map(|(key, _)| key.as_str());
-        let columns = ["time", "hist", "unit"].into_iter().chain(keys);
-        self.begin(&header(columns.chain(["low", "high", "count"])));
-        for bucket in &hist.buckets {
-            self.time(stamp);
-            self.text(hist.name.as_bytes());
-            self.text(hist.unit.as_bytes());
-            hist.keys.iter().for_each(|(_, cell)| self.value(cell));
-            for number in [bucket.low.into(), bucket.high.into(), i128::from(bucket.count)] {
-                self.value(&Cell::Int(number));
+    fn part(&mut self, stamp: Stamp, part: &Report, layout: &RowLayout) {
+        match part {
+            Report::Table(table) => {
+                for row in &table.rows {
+                    let row: Vec<&Cell> = row.iter().collect();
+                    self.row(stamp, &table.name, layout, &row);
+                }
             }
-            self.end();
+            Report::Hist(hist) => self.hist(stamp, hist, layout),
+            Report::Row(pairs) => {
+                let monitor = std::mem::take(&mut self.monitor);
+                let row: Vec<&Cell> = pairs.iter().map(|(_, cell)| cell).collect();
+                self.row(stamp, &monitor, layout, &row);
+                self.monitor = monitor;
+            }
+        }
+    }
+
+    fn hist(&mut self, stamp: Stamp, hist: &DrawnHistogram, layout: &RowLayout) {
+        let unit = Cell::Text(hist.unit.clone());
+        for bucket in &hist.buckets {
+            let numbers = [bucket.low.into(), bucket.high.into(), i128::from(bucket.count)];
+            let numbers = numbers.map(Cell::Int);
+            let keys = hist.keys.iter().map(|(_, cell)| cell);
+            let row: Vec<&Cell> = std::iter::once(&unit).chain(keys).chain(&numbers).collect();
+            self.row(stamp, &hist.name, layout, &row);
         }
     }
 
@@ -160,14 +204,15 @@ impl Csv {
         let _ = self.messages.write_all(&line).and_then(|()| self.messages.flush());
     }
 
-    /// Fills the cells of the event's own fields, and `cell` with what has no column.
+    /// Appends the event's own fields, and puts what has no column into `cell`.
     fn place(&mut self, event: &mut EventLine<'_>) {
-        self.cells.iter_mut().for_each(Vec::clear);
         self.cell.clear();
-        let known = self.fields.iter().find(|(name, _)| name == event.name);
-        let columns = known.map_or(&[][..], |(_, columns)| columns);
+        let none = RowLayout::default();
+        let layout = self.layouts.get(event.name).unwrap_or(&none);
+        let own = self.cells.get_mut(..layout.len()).unwrap_or_default();
+        own.iter_mut().for_each(Vec::clear);
         for (i, (name, value)) in (&mut *event.fields).enumerate() {
-            match columns.get(i).and_then(|column| self.cells.get_mut(*column)) {
+            match own.get_mut(i) {
                 Some(cell) => push_value(cell, &value),
                 None => {
                     separate(&mut self.cell);
@@ -175,54 +220,36 @@ impl Csv {
                 }
             }
         }
-        for (name, cell) in event.extra {
-            separate(&mut self.cell);
-            table::push_pair(&mut self.cell, name, cell);
-        }
-        if let Some(detail) = event.detail {
-            separate(&mut self.cell);
-            self.cell.extend_from_slice(b"detail=");
-            digits::push_u64(&mut self.cell, detail.number);
-            self.cell.extend_from_slice(b" offset_ns=");
-            digits::push_i64(&mut self.cell, detail.offset_ns);
-        }
-        if let EventText::Printer(text) = event.text {
-            separate(&mut self.cell);
-            self.cell.extend_from_slice(b"text=");
-            escape::push_word(&mut self.cell, text);
-        }
+        let (writer, columns) = (&mut self.writer, self.fields.len());
+        layout.push_row(&mut self.sink.buffer, columns, |out, index| {
+            push_field(writer, out, own.get(index).map_or(&[], Vec::as_slice));
+        });
+        push_added(&mut self.cell, event);
     }
 }
 
 impl Draw for Csv {
     fn opened(&mut self, events: &[OpenedEvent]) {
-        let mut columns: Vec<String> = Vec::new();
-        self.fields.clear();
+        (self.fields, self.layouts) = Default::default();
+        let taken = [&SAMPLE[..], &ADDED].concat();
         for event in events {
-            let mut own: Vec<usize> = Vec::new();
-            for (name, _) in &event.fields {
-                let name = free_name(name);
-                // An event may have two fields of one name; each has a column.
-                let taken = |i: usize, column: &String| *column == name && !own.contains(&i);
-                let column = columns.iter().enumerate().position(|(i, c)| taken(i, c));
-                own.push(column.unwrap_or_else(|| {
-                    columns.push(name);
-                    columns.len() - 1
-                }));
+            let names = event.fields.iter().map(|(name, _)| free_name(name, &taken));
+            let layout = self.fields.lay_out(names);
+            if self.cells.len() < layout.len() {
+                self.cells.resize(layout.len(), Vec::new());
             }
-            self.fields.push((event.name.clone(), own));
+            self.layouts.entry(event.name.clone()).or_insert(layout);
         }
-        let names = columns.iter().map(String::as_str);
-        self.event_header = header(SAMPLE.into_iter().chain(names).chain(ADDED));
-        self.cells.resize(columns.len(), Vec::new());
+        let new = header(SAMPLE.into_iter().chain(self.fields.names()).chain(ADDED));
+        let before = std::mem::replace(&mut self.event_header, new);
+        if self.above == HeaderAbove::Events && before != self.event_header {
+            self.above = HeaderAbove::Outdated;
+        }
     }
 
     fn event(&mut self, event: &mut EventLine<'_>) {
-        let header = std::mem::take(&mut self.event_header);
-        self.begin(&header);
-        self.event_header = header;
-        self.time(event.stamp);
-        self.text(event.name.as_bytes());
+        self.begin(HeaderAbove::Events);
+        self.start(event.stamp, event.name.as_bytes());
         // Signed, as in the kernel: -1 is a task that is being released.
         let numbers = [i64::from(event.cpu), signed(event.pid), signed(event.tid)];
         for number in numbers {
@@ -231,9 +258,6 @@ impl Draw for Csv {
         }
         self.text(event.comm);
         self.place(event);
-        for cell in &self.cells {
-            push_field(&mut self.writer, &mut self.sink.buffer, cell);
-        }
         if is_formula(&self.cell) {
             self.cell.insert(0, b'\'');
         }
@@ -245,20 +269,17 @@ impl Draw for Csv {
             push_text(&mut self.cell, frames.join(";").as_bytes());
         }
         push_field(&mut self.writer, &mut self.sink.buffer, &self.cell);
-        self.end();
+        end_row(&mut self.sink.buffer);
     }
 
     fn report(&mut self, stamp: Stamp, parts: &[Report]) {
-        for part in parts {
-            match part {
-                Report::Table(table) => self.table(stamp, table),
-                Report::Hist(hist) => self.hist(stamp, hist),
-                Report::Row(pairs) => {
-                    let monitor = std::mem::take(&mut self.monitor);
-                    self.row(stamp, &monitor, pairs.iter().map(|(key, cell)| (&**key, cell)));
-                    self.monitor = monitor;
-                }
-            }
+        let before = self.table_columns.len();
+        let layouts: Vec<RowLayout> = parts.iter().map(|part| self.lay_out(part)).collect();
+        if self.above == HeaderAbove::Tables && self.table_columns.len() > before {
+            self.above = HeaderAbove::Outdated;
+        }
+        for (part, layout) in parts.iter().zip(&layouts) {
+            self.part(stamp, part, layout);
         }
     }
 
@@ -312,63 +333,31 @@ fn header<'a>(names: impl Iterator<Item = &'a str>) -> Vec<u8> {
     line
 }
 
-/// Returns the name of a field's column: with one more `_` if it is taken, as in JSON.
-fn free_name(field: &str) -> String {
-    let is_taken = SAMPLE.iter().chain(&ADDED).any(|name| *name == field.trim_end_matches('_'));
-    format!("{field}{}", if is_taken { "_" } else { "" })
-}
-
-/// Appends a field, quoted if needed, and a comma.
-fn push_field(writer: &mut csv_core::Writer, out: &mut Vec<u8>, text: &[u8]) {
-    let start = out.len();
-    // The longest result: in quotes, each character a quote, which is doubled; and the comma.
-    out.resize(start + 2 * text.len() + 3, 0);
-    let rest = out.get_mut(start..).unwrap_or_default();
-    let (_, _, written) = writer.field(text, rest);
-    let (_, ended) = writer.delimiter(rest.get_mut(written..).unwrap_or_default());
-    out.truncate(start + written + ended);
-}
-
-/// Ends a row: its last field has no comma.
-fn end_row(out: &mut Vec<u8>) {
-    out.pop();
-    out.push(b'\n');
-}
-
-/// Separates values within a cell.
-fn separate(cell: &mut Vec<u8>) {
-    if !cell.is_empty() {
-        cell.push(b' ');
+/// Returns the name of a column: with one more `_` if it is one of `taken`, as in JSON.
+fn free_name<'a>(name: &'a str, taken: &[&str]) -> Cow<'a, str> {
+    match taken.contains(&name.trim_end_matches('_')) {
+        true => Cow::Owned(format!("{name}_")),
+        false => Cow::Borrowed(name),
     }
 }
 
-/// Returns whether a spreadsheet would execute the text.
-fn is_formula(text: &[u8]) -> bool {
-    let number = std::str::from_utf8(text).ok().and_then(|text| text.parse::<f64>().ok());
-    matches!(text.first(), Some(b'=' | b'+' | b'-' | b'@')) && !number.is_some_and(f64::is_finite)
-}
-
-fn push_text(out: &mut Vec<u8>, text: &[u8]) {
-    if is_formula(text) {
-        out.push(b'\'');
+/// Appends what the script and the output add to an event.
+fn push_added(out: &mut Vec<u8>, event: &EventLine<'_>) {
+    for (name, cell) in event.extra {
+        separate(out);
+        table::push_pair(out, name, cell);
     }
-    escape::push_shown(out, text);
-}
-
-fn push_value(out: &mut Vec<u8>, value: &Value<'_>) {
-    match value {
-        Value::Text(text) => push_text(out, text),
-        value => field::push_value(out, value),
+    if let Some(detail) = event.detail {
+        separate(out);
+        out.extend_from_slice(b"detail=");
+        digits::push_u64(out, detail.number);
+        out.extend_from_slice(b" offset_ns=");
+        digits::push_i64(out, detail.offset_ns);
     }
-}
-
-fn push_cell(out: &mut Vec<u8>, cell: &Cell) {
-    match cell {
-        Cell::Empty => {}
-        Cell::Text(text) => push_text(out, text.as_bytes()),
-        Cell::Stack { frames, .. } => push_text(out, frames.join(";").as_bytes()),
-        Cell::Num(number) if !number.is_finite() => {}
-        cell => field::push_cell(out, cell, None),
+    if let EventText::Printer(text) = event.text {
+        separate(out);
+        out.extend_from_slice(b"text=");
+        escape::push_word(out, text);
     }
 }
 

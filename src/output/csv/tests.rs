@@ -1,8 +1,8 @@
 //! Tests of CSV.
 
 use super::*;
-use crate::base::event::value::ValueType;
-use crate::base::report::draw::{Align, Bucket, Column, Style};
+use crate::base::event::value::{Value, ValueType};
+use crate::base::report::draw::{Align, Bucket, Column, Style, Table};
 use crate::output::Colour;
 use crate::output::test_support::{Closed, TestContext, Written, draw_event, named, stamp};
 use crate::output::text::TextOptions;
@@ -63,7 +63,7 @@ fn a_table_is_a_header_and_rows_also_over_several_intervals() {
 }
 
 #[test]
-fn each_part_with_other_columns_has_its_header() {
+fn all_parts_of_a_report_share_one_header_which_is_not_repeated() {
     let hist = DrawnHistogram {
         name: "runs".into(),
         title: "run time".into(),
@@ -72,16 +72,42 @@ fn each_part_with_other_columns_has_its_header() {
         buckets: vec![Bucket { low: 0, high: 1, count: 2 }, Bucket { low: 2, high: 3, count: 0 }],
     };
     let row = Report::Row(vec![("on".into(), Cell::Bool(true)), ("n".into(), Cell::Int(1 << 70))]);
-    let (out, _) = drawn(|csv| csv.report(stamp(0), &[Report::Hist(hist), row]));
+    let calls =
+        || table("calls", &["comm", "count"], vec![vec![Cell::Text("a".into()), Cell::Int(4)]]);
+    let (out, _) = drawn(|csv| {
+        csv.report(stamp(0), &[calls(), Report::Hist(hist), row]);
+        csv.report(stamp(1_000), &[calls()]);
+    });
     assert_eq!(
         out,
-        "time,hist,unit,comm,low,high,count\n\
-         2026-11-21T09:00:00.000000Z,runs,ns,sh,0,1,2\n\
-         2026-11-21T09:00:00.000000Z,runs,ns,sh,2,3,0\n\
-         \n\
-         time,table,on,n\n\
-         2026-11-21T09:00:00.000000Z,m,true,1180591620717411303424\n"
+        "time,table,comm,count,unit,low,high,on,n\n\
+         2026-11-21T09:00:00.000000Z,calls,a,4,,,,,\n\
+         2026-11-21T09:00:00.000000Z,runs,sh,2,ns,0,1,,\n\
+         2026-11-21T09:00:00.000000Z,runs,sh,0,ns,2,3,,\n\
+         2026-11-21T09:00:00.000000Z,m,,,,,,true,1180591620717411303424\n\
+         2026-11-21T09:00:00.000001Z,calls,a,4,,,,,\n"
     );
+}
+
+#[test]
+fn a_header_is_repeated_only_for_new_columns_and_after_the_other_kind_of_rows() {
+    let one = |name: &str, key: &str| table(name, &[key], vec![vec![Cell::Int(1)]]);
+    let empty = table("empty", &["never"], Vec::new());
+    let (out, _) = drawn(|csv| {
+        csv.report(stamp(0), &[one("a", "x"), empty]);
+        csv.report(stamp(0), &[one("b", "time"), one("a", "x")]);
+        draw_event(csv, &[], &TestContext::default());
+        draw_event(csv, &[], &TestContext::default());
+        csv.report(stamp(0), &[one("a", "x")]);
+    });
+    let lines: Vec<&str> = out.lines().map(|line| line.split("Z,").last().unwrap()).collect();
+    let event = "signal:signal_generate,0,300,300,bash,,";
+    let events = "time,event,cpu,pid,tid,comm,extra,stack";
+    let expected = [
+        &["time,table,x", "a,1", "", "time,table,x,time_", "b,,1", "a,1,"][..],
+        &["", events, event, event, "", "time,table,x,time_", "a,1,"],
+    ];
+    assert_eq!(lines, expected.concat());
 }
 
 #[test]
