@@ -1,4 +1,6 @@
 --- Shares in percent: those that add up to 100, and shares of a CPU's time.
+local cpu_modes = require "cpu_modes"
+
 local share = {}
 
 local PROCESSES = 5
@@ -149,25 +151,26 @@ function share.check(ev, opt)
   end
 end
 
---- Returns the share of `whole` that was run, in percent. The share of a CPU is limited to 100: the
---- kernel accounts run time at switches and ticks, so up to a tick belongs to the previous
---- interval. The share of a thread may exceed 100: it includes children that run at the same time.
-function share.of_time(ran, whole)
-  local percent = 100 * ran / whole
-  return per_thread() and percent or math.min(percent, 100)
-end
-
 --- Counts the time that was run, without samples (-F 0). Returns counters with its share of the
---- time that `seconds` returns.
+--- time that `seconds` returns. The share of a CPU is limited to 100. That of a thread may be more:
+--- it includes children that run at the same time.
 ---@param seconds fun(): number
 function share.counted(opt, exclude, seconds)
   if opt.call_graph or opt.than then
     error("-F 0 takes no samples: omit it, or omit -g, --flame-graph and --than", 0)
   end
+  -- Not sched_stat_runtime: the kernel counts it on the CPU that accounts the time, and a task that
+  -- wakes another one accounts the time of that task's CPU.
+  if not opt.event and not per_thread() then
+    return counters { { "share%", cpu_modes.busy(opt) } }
+  end
   local event = opt.event or "ref-cycles|sched:sched_stat_runtime|task-clock"
   local ev = evsel(event, { count = true, exclude = exclude })
   local hz = ev.name:match "cycles" and machine.tsc_khz * 1e3 or 1e9
-  return counters { { "share%", function(n) return share.of_time(n(ev), seconds() * hz) end } }
+  local most = per_thread() and math.huge or 100
+  return counters { { "share%", function(n)
+    return math.min(most, 100 * n(ev) / (seconds() * hz))
+  end } }
 end
 
 --- Returns a function of a sample that returns whether its CPU's share of the current second

@@ -1,9 +1,7 @@
-//! stat, percpu-stat and cpu-util: counts, compared with the workload and with the kernel's
-//! accounting.
+//! stat and percpu-stat: counts, compared with the workload and with the kernel's accounting.
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -24,8 +22,6 @@ live_tests! {
     a_cgroup_is_counted_apart_from_the_rest,
     events_that_cannot_be_counted_are_refused_with_the_reason,
     the_states_of_each_cpu_match_the_kernels_accounting,
-    the_times_of_a_cpu_match_the_kernels_accounting,
-    the_time_of_a_cpu_is_counted_only_while_it_is_switched_on,
     options_that_have_no_effect_on_counters_are_refused,
     monitors_of_whole_cpus_refuse_single_tasks,
 }
@@ -188,7 +184,7 @@ fn events_that_cannot_be_counted_are_refused_with_the_reason() {
 }
 
 /// Returns whether the CPUs have hardware counters.
-fn has_hardware_counters() -> bool {
+pub(crate) fn has_hardware_counters() -> bool {
     std::path::Path::new("/sys/bus/event_source/devices/cpu").exists()
 }
 
@@ -257,105 +253,6 @@ fn the_states_of_each_cpu_match_the_kernels_accounting() {
     }
     assert!(compared >= 5, "only {compared} counts were more than 0");
     assert!(counted("switch", u64::MAX) >= 40_000);
-}
-
-/// Returns the line of each CPU in /proc/stat.
-fn times() -> Vec<[u64; 10]> {
-    let stat = fs::read_to_string("/proc/stat").expect("the kernel accounts");
-    let cpus = stat.lines().skip(1).take_while(|line| line.starts_with("cpu"));
-    let numbers = |line: &str| {
-        let mut all = line.split_whitespace().skip(1).filter_map(|word| word.parse().ok());
-        [(); 10].map(|()| all.next().unwrap_or(0))
-    };
-    cpus.map(numbers).collect()
-}
-
-/// Returns the ticks that a CPU spent between two lines of /proc/stat: user, guest, system,
-/// interrupts, soft interrupts, steal and idle.
-fn spent(from: &[u64; 10], to: &[u64; 10]) -> [f64; 7] {
-    let of = |field: usize| to[field] as f64 - from[field] as f64;
-    let guest = of(8) + of(9);
-    [of(0) + of(1) - guest, guest, of(2), of(5), of(6), of(7), of(3) + of(4)]
-}
-
-fn the_times_of_a_cpu_match_the_kernels_accounting() {
-    let before = times();
-    let tool = Tool::attach(&["cpu-util", "-i", "60000"]);
-    let from = times();
-    let (load, measured) = load::alternate(3, 1000);
-    load.run();
-    let to = times();
-    let run = tool.finish();
-    let after = times();
-    // Three seconds on a quiet machine.
-    assert!(measured.get(2) > 100_000_000, "the load ran for {} ns only", measured.get(2));
-    for cpu in 0..from.len() {
-        let row = run.of("row").find(|row| row["cpu"] == cpu).expect("a row for each CPU");
-        // The run counted at least from `from` to `to`, and at most from `before` to `after`: on a
-        // busy machine it starts and ends late.
-        let inner = spent(&from[cpu], &to[cpu]);
-        let outer = spent(&before[cpu], &after[cpu]);
-        for (column, time) in [
-            ("user_percent", 0),
-            ("guest_percent", 1),
-            ("system_percent", 2),
-            ("irq_percent", 3),
-            ("softirq_percent", 4),
-            ("steal_percent", 5),
-            ("idle_percent", 6),
-        ] {
-            let rest = |all: &[f64; 7]| all.iter().sum::<f64>() - all[time];
-            let least = 100.0 * inner[time] / (inner[time] + rest(&outer));
-            let most = 100.0 * outer[time] / (outer[time] + rest(&inner));
-            // With hardware counters the other columns are computed from cycles, which are counted
-            // differently.
-            let accounted = ["irq_percent", "softirq_percent", "steal_percent"];
-            if has_hardware_counters() && !accounted.contains(&column) {
-                continue;
-            }
-            let shown = row[column].as_f64().unwrap_or(f64::NAN);
-            let range = least - 2.0..=most + 2.0;
-            assert!(range.contains(&shown), "{column} {shown}, not {range:.1?}: {row}");
-        }
-    }
-}
-
-/// Counts CPU times of the whole run, of its first second, and of no time at all.
-const SWITCHED: &str = r#"
-local m = monitor { summary = "times that are switched off" }
-function m.init()
-  local only = { count = true }
-  local user, idle = evsel("user-time", only), evsel("idle-time", only)
-  local system = evsel("system-time", only)
-  system:off()
-  every(1, function() idle:off() end)
-  return counters {
-    { "user", function(n) return n(user) end },
-    { "idle", function(n) return n(idle) end },
-    { "system", function(n) return n(system) end },
-  }
-end
-return m
-"#;
-
-fn the_time_of_a_cpu_is_counted_only_while_it_is_switched_on() {
-    let mut script = tempfile::Builder::new().suffix(".lua").tempfile().expect("a temporary file");
-    script.write_all(SWITCHED.as_bytes()).expect("it can be written");
-    let path = script.path().to_string_lossy().into_owned();
-    let before = times();
-    let tool = Tool::attach(&[&path, "-a", "-i", "60000"]);
-    let (load, _measured) = load::alternate(20, 100);
-    load.run();
-    let run = tool.finish();
-    let after = times();
-    // The kernel counted both modes meanwhile: the load makes system calls and spins.
-    let accounted = |i: usize| {
-        before.iter().zip(&after).map(|(before, after)| after[i] - before[i]).sum::<u64>()
-    };
-    assert!(accounted(0) > 0 && accounted(2) > 0);
-    let of = |column| run.of("row").filter_map(|row| row[column].as_f64()).sum::<f64>();
-    assert!(of("user") > 0.0, "{:?}", run.objects);
-    assert_eq!(of("system"), 0.0, "{:?}", run.objects);
 }
 
 /// Returns the exit code and the messages of a run that is refused.

@@ -216,6 +216,23 @@ pub(crate) fn ping_pong(n: u32) -> (Load, Load) {
     (first, second)
 }
 
+/// Returns a task on CPU 1 that sleeps, and one on CPU 0 that wakes it `n` times.
+pub(crate) fn wakeups_elsewhere(n: u32) -> (Load, Load) {
+    let (out, into) = pipe();
+    let sleeper = Load::new(move || {
+        pin_to_cpu(1);
+        let _ = (0..n).all(|_| read_byte(out));
+    });
+    let waker = Load::new(move || {
+        pin_to_cpu_0();
+        // SAFETY: it has no preconditions.
+        let _ = (0..n).all(|_| write_byte(into) && unsafe { libc::usleep(100) } == 0);
+    });
+    close(out);
+    close(into);
+    (sleeper, waker)
+}
+
 /// Returns tasks that pass a token around `rounds` times, each on its own CPU if there are enough;
 /// the holder of the token calls getppid once.
 pub(crate) fn token_ring<const N: usize>(rounds: u32) -> [Load; N] {

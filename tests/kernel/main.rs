@@ -15,6 +15,7 @@ mod count_modes;
 mod counters;
 mod execs;
 mod files;
+mod cpu_time;
 mod flames;
 mod functions;
 mod groups;
@@ -85,6 +86,7 @@ fn main() -> ExitCode {
         counters::tests(),
         execs::tests(),
         files::tests(),
+        cpu_time::tests(),
         flames::tests(),
         functions::tests(),
         heap::tests(),
