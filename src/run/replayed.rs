@@ -6,18 +6,18 @@ use std::time::Instant;
 
 use super::Outcome;
 use super::filters::{self, EventOrigin};
+use super::recorded_counts::{check_counts, counted, sampled};
 use super::recorded_frames::Frames;
 use super::request::{RunOptions, RunRequest};
 use super::schedule::{Overhead, Schedule};
 use super::scope::setting;
 use super::show::{Files, Show};
 use crate::base::event::slot::Slot;
-use crate::base::event::value::Value;
 use crate::base::report::draw::{Level, Stamp};
 use crate::base::text::units::human_ns;
 use crate::decode::clock::Clock;
 use crate::event::filter::{self, BoundFilter};
-use crate::event::kind::{Event, has_fields};
+use crate::event::kind::Event;
 use crate::script::context::shared::SharedContext;
 use crate::script::evsel::role::Role;
 use crate::script::host::{Host, Rules};
@@ -139,18 +139,6 @@ fn filters(roles: &[Role]) -> anyhow::Result<Vec<Option<BoundFilter>>> {
     roles.iter().map(bind).collect()
 }
 
-/// Returns what a live slot of a counter's sample contains: the period, the instruction's address
-/// and the data address.
-fn sampled(event: &Event, raw: &[u8]) -> (u64, u64, u64) {
-    let format = event.format().filter(|_| !has_fields(&event.name));
-    let field = |name: &str| match format?.field(name)?.read(raw) {
-        Ok(Value::Uint(value) | Value::Pointer(value)) => Some(value),
-        Ok(Value::Int(value)) => u64::try_from(value).ok(),
-        _ => None,
-    };
-    (field("period").unwrap_or(1), field("ip").unwrap_or(0), field("addr").unwrap_or(0))
-}
-
 /// Puts entries into batches, for each role that includes them.
 pub(super) struct Player<'a> {
     replay: Rc<Replay>,
@@ -173,8 +161,9 @@ impl<'a> Player<'a> {
     /// Plays for these roles from now on; new ones are on.
     ///
     /// # Errors
-    /// A filter does not fit the recording's events.
+    /// A filter does not fit the recording's events, or the recording lacks counts.
     pub(super) fn take_roles(&mut self, roles: Vec<Role>) -> anyhow::Result<()> {
+        check_counts(&roles, &self.replay)?;
         self.filters = filters(&roles)?;
         self.off.resize(roles.len(), false);
         self.roles = roles;
@@ -296,7 +285,7 @@ impl<'a> Player<'a> {
             self.counts.push(CountDelta {
                 role: role as u32,
                 instance: entry.cpu,
-                value: value.unwrap_or(1) as f64,
+                value: value.unwrap_or_else(|| counted(event, raw)) as f64,
                 share: 1.0,
                 scaled: false,
             });

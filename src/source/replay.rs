@@ -21,7 +21,8 @@
 //!   other text, and a frame of the stack, may be.
 //! - A field is decimal, hexadecimal (`0x…`: a pointer), an array, bytes, or else text. An event
 //!   whose only field is always `value` is a count: the increase since the previous such line of
-//!   the CPU.
+//!   the CPU. A monitor that counts adds 1 for any other line, or what the kernel would add: the
+//!   `period` of a counter's sample, the nanoseconds of `sched_stat_*`.
 //! - Names in capitals are not events but changes of the line's task: `EXIT:`,
 //!   `FORK: ppid=PID ptid=TID` (of the parent), `COMM: comm=NEW`, `EXEC: comm=NEW`; or a loss in
 //!   the ring of its CPU: `LOST: n=N ns=LENGTH`, N records from that time on.

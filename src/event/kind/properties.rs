@@ -184,6 +184,11 @@ pub trait EventProperties {
         None
     }
 
+    /// Returns the field of its record that the kernel adds to its count; None if it adds 1.
+    fn counted_field(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Returns whether each counted event writes a sample if the period is 1.
     fn samples_each(&self) -> bool {
         false

@@ -64,7 +64,7 @@ impl Tracepoint {
     /// limit, unless its samples carry their period: then it writes one sample whose period is the
     /// number of nanoseconds (`perf_swevent_event()`, kernel/events/core.c).
     fn counts_time(&self) -> bool {
-        self.format.name.starts_with("sched_stat_")
+        self.counted_field().is_some()
     }
 }
 
@@ -92,6 +92,13 @@ impl EventProperties for Tracepoint {
 
     fn raw_format(&self) -> Option<&Format> {
         Some(&self.format)
+    }
+
+    fn counted_field(&self) -> Option<&'static str> {
+        match self.format.name.strip_prefix("sched_stat_")? {
+            "runtime" => Some("runtime"),
+            _ => Some("delay"),
+        }
     }
 
     fn samples_each(&self) -> bool {

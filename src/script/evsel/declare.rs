@@ -18,6 +18,10 @@ use crate::event::sample_field::SampleFields;
 use crate::event::sampling::{EventGroup, Sampling, StackSampling};
 use crate::event::selector::Selector;
 
+/// Fix for a recording that lacks an event that a monitor counts.
+pub(in crate::script) const NO_COUNTS: &str =
+    "--events does not record counts: run this monitor live, without --replay";
+
 /// Rust side of `evsel`, over a catalog of events.
 pub struct Declarer {
     /// Known events.
@@ -116,8 +120,13 @@ impl Declarer {
         optional: bool,
     ) -> anyhow::Result<Option<SelectedEvents>> {
         let rate = self.rate.get();
-        let resolved = resolve(&*self.catalog, &self.trial, rate, chosen, sampling)?;
-        let Resolved { selected, in_user_mode, fallback, refusal } = resolved;
+        let lacks_counts = sampling.count && !self.catalog.is_whole();
+        let resolved = resolve(&*self.catalog, &self.trial, rate, chosen, sampling);
+        let resolved = resolved.map_err(|why| match lacks_counts {
+            true => anyhow::anyhow!("{why:#}; {NO_COUNTS}"),
+            false => why,
+        });
+        let Resolved { selected, in_user_mode, fallback, refusal } = resolved?;
         let mut all = self.evsels.borrow_mut();
         match refusal {
             Some(refusal) if optional => {

@@ -7,6 +7,7 @@ use mlua::{Table, Value};
 use super::Host;
 use crate::event::filter::names::list_matches;
 use crate::event::filter::split::UserCondition;
+use crate::script::evsel::declare::NO_COUNTS;
 use crate::script::evsel::role::Role;
 use crate::script::option::value::lua_name;
 use crate::script::option::{OptionKind, OptionSpec};
@@ -109,7 +110,9 @@ impl Host {
             _ if !evsels.roles.is_empty() => Ok(()),
             Some(omitted) => anyhow::bail!("no event can be opened: {omitted}"),
             None if !state.knows_all_fields() => {
-                anyhow::bail!("the recording has none of the events that this monitor counts")
+                anyhow::bail!(
+                    "the recording has none of the events that this monitor counts; {NO_COUNTS}"
+                )
             }
             None => anyhow::bail!("init declares no event: call evsel in it"),
         }
