@@ -20,12 +20,13 @@ use crate::run::catalog::MachineCatalog;
 use crate::run::request::RunRequest;
 use crate::run::session::{self, Monitors};
 use crate::run::{self, Outcome};
+use crate::script::evsel::role::Role;
 use crate::script::host::{Host, Rules, Setting};
 use crate::script::load::library::{Library, Script, ScriptOrigin};
 use crate::script::load::monitor::Monitor;
 use crate::script::option::{OptionSpec, opt};
 use crate::script::vm::guard::Failure;
-use crate::source::open::try_open::try_out;
+use crate::source::open::try_open::{try_all, try_out};
 use crate::source::replay::Replay;
 use crate::sys::attr::{EVERY_TASK, PerfTarget};
 use crate::sys::cpus::online_cpus;
@@ -100,7 +101,7 @@ impl Runtime for MachineRuntime {
     fn check(&mut self, path: &str) -> Result<Option<String>> {
         let script = self.library.find(path)?;
         match Tracefs::find() {
-            Ok(_) => Ok(begins(&script, &self.library)?.not_looked_at),
+            Ok(_) => Ok(begins(&script, &self.library, TriedTarget::EveryTask)?.not_looked_at),
             Err(why) => {
                 Host::new(false)?.load(&script, &self.library, &run_options::reserved())?;
                 Ok(Some(why.to_string()))
@@ -111,17 +112,8 @@ impl Runtime for MachineRuntime {
     fn bundled(&mut self) -> Vec<Bundled> {
         let all =
             self.library.all().into_iter().filter(|script| script.origin == ScriptOrigin::Bundled);
-        all.map(|script| match begins(&script, &self.library) {
-            Ok(Begun { fallbacks, .. }) => Bundled { name: script.name, lacks: None, fallbacks },
-            Err(why) => {
-                let lacks = match why.downcast_ref() {
-                    Some(Failure::Script(error)) => error.without_place().to_string(),
-                    _ => format!("{why:#}"),
-                };
-                Bundled { name: script.name, lacks: Some(lacks), fallbacks: Vec::new() }
-            }
-        })
-        .collect()
+        let mut tracepoints_open = false;
+        all.map(|script| how_it_begins(&script, &self.library, &mut tracepoints_open)).collect()
     }
 
     fn take_warnings(&mut self) -> Vec<String> {
@@ -241,11 +233,67 @@ struct Begun {
     not_looked_at: Option<String>,
     /// Events used as a fallback for others.
     fallbacks: Vec<String>,
+    roles: Vec<Role>,
+    /// Whether it cannot watch single tasks.
+    whole_cpus: bool,
+}
+
+impl Begun {
+    /// Opens its events for a moment. Returns the fallbacks.
+    ///
+    /// # Errors
+    /// The monitor or one of its events cannot watch the target.
+    fn opens(self, target: TriedTarget, tracepoints_open: &mut bool) -> Result<Vec<String>> {
+        let needs_cpus = |role: &Role| role.sampling.whole_cpus || role.event.kind().is_probe();
+        if target == TriedTarget::OwnTask && (self.whole_cpus || self.roles.iter().any(needs_cpus))
+        {
+            bail!("it watches whole CPUs");
+        }
+        let events = self.roles.iter().map(|role| (&role.event, &role.sampling));
+        try_all(events, target.of_perf(), tracepoints_open)?;
+        Ok(self.fallbacks)
+    }
+}
+
+/// Target on which a script is tried.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum TriedTarget {
+    /// Every task, on the first CPU.
+    EveryTask,
+    /// This process, as a user's own COMMAND.
+    OwnTask,
+}
+
+impl TriedTarget {
+    fn of_perf(self) -> PerfTarget {
+        let cpu = online_cpus().first().map_or(0, |cpu| *cpu as i32);
+        PerfTarget { pid: if self == TriedTarget::OwnTask { 0 } else { EVERY_TASK }, cpu }
+    }
+}
+
+/// Tries how a bundled monitor would begin: watching every task or, if that is refused, a COMMAND
+/// of this user.
+fn how_it_begins(script: &Script, library: &Library, tracepoints_open: &mut bool) -> Bundled {
+    let named = Bundled { name: script.name.clone(), ..Bundled::default() };
+    let text = |why: anyhow::Error| match why.downcast_ref() {
+        Some(Failure::Script(error)) => error.without_place().to_string(),
+        _ => format!("{why:#}"),
+    };
+    let mut opens = |target| {
+        begins(script, library, target).and_then(|begun| begun.opens(target, tracepoints_open))
+    };
+    match opens(TriedTarget::EveryTask) {
+        Ok(fallbacks) => Bundled { fallbacks, ..named },
+        Err(why) => match opens(TriedTarget::OwnTask) {
+            Ok(fallbacks) => Bundled { fallbacks, only_own: Some(text(why)), ..named },
+            Err(_) => Bundled { lacks: Some(text(why)), ..named },
+        },
+    }
 }
 
 /// Lets a script declare its events without options. An event is only opened, for a moment, if
 /// there are alternatives to it.
-fn begins(script: &Script, library: &Library) -> Result<Begun> {
+fn begins(script: &Script, library: &Library, target: TriedTarget) -> Result<Begun> {
     let mut host = Host::new(false)?;
     let monitor = host.load(script, library, &run_options::reserved())?.clone();
     // A script that needs events as an argument works with the existing ones.
@@ -257,14 +305,15 @@ fn begins(script: &Script, library: &Library) -> Result<Begun> {
         }
     };
     let options = opt::table(host.lua(), &monitor.options, &request.values)?;
-    let everyone =
-        PerfTarget { pid: EVERY_TASK, cpu: online_cpus().first().map_or(0, |cpu| *cpu as i32) };
+    let tried = target.of_perf();
     let setting = Setting {
-        trial: Some(Rc::new(move |event, sampling| try_out(event, sampling, everyone))),
+        trial: Some(Rc::new(move |event, sampling| try_out(event, sampling, tried))),
+        per_thread: target == TriedTarget::OwnTask,
         ..Setting::of(Rc::new(MachineCatalog::default()))
     };
     host.begin(&options, &setting, Rules::default())?;
-    Ok(Begun { not_looked_at: None, fallbacks: host.fallbacks() })
+    let (fallbacks, roles) = (host.fallbacks(), host.roles());
+    Ok(Begun { not_looked_at: None, fallbacks, roles, whole_cpus: monitor.whole_cpus })
 }
 
 /// Returns why this machine cannot count an event; None if it can, or if only this user may not.

@@ -18,6 +18,8 @@ pub struct Bundled {
     pub name: String,
     /// Why it would not begin.
     pub lacks: Option<String>,
+    /// Why it can only watch a COMMAND or processes of this user, if so.
+    pub only_own: Option<String>,
     /// The fallbacks that it would measure, one line per event.
     pub fallbacks: Vec<String>,
 }

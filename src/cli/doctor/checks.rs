@@ -279,22 +279,26 @@ fn types(machine: &MachineFacts) -> Check {
     }
 }
 
-/// Lists the bundled monitors whose default events this machine does not have.
+/// Lists the bundled monitors that cannot begin here with their default events, and those that can
+/// only watch this user's own programs.
 fn monitors(machine: &MachineFacts) -> Check {
     let all = machine.monitors.len();
     let lack = |of: &Bundled| Some(format!("{}: {}", of.name, of.lacks.as_ref()?));
-    let list: Vec<String> = machine.monitors.iter().filter_map(lack).collect();
-    if list.is_empty() {
-        return Check::new(
-            "monitors",
-            CheckState::Ok,
-            format!("all {all} bundled monitors can run"),
-        );
+    let own = |of: &Bundled| Some(format!("{}: {}", of.name, of.only_own.as_ref()?));
+    let mut list: Vec<String> = machine.monitors.iter().filter_map(lack).collect();
+    let limited: Vec<String> = machine.monitors.iter().filter_map(own).collect();
+    let (begin, limit) = (all - list.len(), limited.len());
+    if list.is_empty() && limited.is_empty() {
+        let found = format!("all {all} bundled monitors can run");
+        return Check::new("monitors", CheckState::Ok, found);
     }
-    let begin = all - list.len();
-    let found = format!("{begin} of {all} bundled monitors can run");
-    let check = Check::new("monitors", CheckState::Limited, found).advice("the others lack:");
-    Check { list, ..check }
+    let mut found = format!("{begin} of {all} bundled monitors can run");
+    if limit > 0 {
+        found += &format!(", {limit} of them only with -p or a COMMAND of this user");
+        list.extend(limited.iter().map(|line| format!("only own programs: {line}")));
+    }
+    let advice = if begin < all { "the others lack:" } else { "these lack:" };
+    Check { list, ..Check::new("monitors", CheckState::Limited, found).advice(advice) }
 }
 
 /// Lists the monitors that use a fallback on this machine.

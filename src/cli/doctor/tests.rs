@@ -101,6 +101,21 @@ fn monitors_that_cannot_run_are_listed_with_the_reason() {
 }
 
 #[test]
+fn monitors_that_can_only_watch_own_programs_are_listed_with_the_reason() {
+    let own =
+        Bundled { only_own: Some("page-faults: permission denied".into()), ..bundled("stat") };
+    let lacks = Bundled { lacks: Some("tracefs: permission denied".into()), ..bundled("irq") };
+    let of = |monitors| output_of(&MachineFacts { monitors, ..well() }).0;
+    let text = of(vec![bundled("top"), own.clone(), lacks]);
+    let found = "2 of 3 bundled monitors can run, 1 of them only with -p or a COMMAND of this user";
+    assert!(text.contains(&format!("limited  {found}; the others lack:\n")), "{text}");
+    assert!(text.contains(" irq: tracefs: permission denied\n"), "{text}");
+    assert!(text.contains(" only own programs: stat: page-faults: permission denied\n"), "{text}");
+    let text = of(vec![own]);
+    assert!(text.contains("limited  1 of 1 bundled monitors can run, 1 of them only"), "{text}");
+}
+
+#[test]
 fn monitors_with_a_fallback_are_listed_with_the_reason() {
     assert_eq!(
         line(&well(), "fallbacks"),

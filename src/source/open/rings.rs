@@ -22,14 +22,15 @@ use crate::sys::ring::Ring;
 /// Default pages of a ring: no loss at 2 M events/s, and cheaper per event than a smaller one.
 const PAGES: usize = 512;
 
-/// Pages of a ring that only holds records of tasks: room for about 900 of them, for the 0.1 s
-/// between two drains.
+/// Pages of a ring that only holds records of tasks: room for about 900 of them. It wakes perilune
+/// when it is half full.
 const PAGES_OF_TASKS: usize = 16;
 
 /// Minimum fill level of such a ring that wakes perilune, in percent.
 const WATERMARK_OF_TASKS: u8 = 50;
 
-/// Opens the rings of all CPUs. Returns them and the task of their dummies: a thread, or
+/// Opens the rings of all CPUs; none if nothing but /proc/stat is read, which needs no privilege.
+/// Returns them and the task of their dummies: a thread, or
 /// [`EVERY_TASK`]. Rings that events write to are opened first, since all share the memory that a
 /// user may lock.
 ///
@@ -40,6 +41,9 @@ pub(in crate::source) fn open_rings(
     request: &SourceRequest,
     remarks: &mut Vec<String>,
 ) -> anyhow::Result<(Vec<CpuRing>, i32)> {
+    if !openings.is_empty() && openings.iter().all(|one| one.cpu_time().is_some()) {
+        return Ok((Vec::new(), EVERY_TASK));
+    }
     raise_nofile();
     let has_events = |cpu: u32| openings.is_empty() || openings.iter().any(|one| one.is_on(cpu));
     let (with_events, others): (Vec<u32>, Vec<u32>) =

@@ -10,6 +10,7 @@ use std::rc::Rc;
 
 use super::attr::{self, Common};
 use crate::event::{exclude::EventModes, kind::Event, sampling::Sampling};
+use crate::source::side_record::SideKinds;
 use crate::sys::{attr::PerfTarget, perf::PerfEvent, refusal::Refusal};
 
 /// An event that can be opened.
@@ -62,6 +63,47 @@ pub fn try_out(
         }
         EventModes::OnlyKernel | EventModes::OnlyUser => Err(refusal),
     }
+}
+
+/// Opens the events of a run on `target`, each for a moment, and the dummy that owns a ring. A
+/// tracepoint is opened only until `tracepoints_open` is set: all of them need the same permission,
+/// and each takes 30 ms to close. Function probes are not tried.
+///
+/// # Errors
+/// The first refusal.
+pub fn try_all<'a>(
+    events: impl Iterator<Item = (&'a Rc<Event>, &'a Sampling)>,
+    target: PerfTarget,
+    tracepoints_open: &mut bool,
+) -> Result<(), Refusal> {
+    let common = Common { watermark: 1, inherit: target.pid >= 0 };
+    let opened = |(event, _): &(&Rc<Event>, &Sampling)| event.kind().cpu_time().is_none();
+    for (i, (event, sampling)) in events.filter(opened).enumerate() {
+        if i == 0 {
+            try_owner(common, target, &event.name)?;
+        }
+        let (kind, is_tracepoint) = (event.kind(), event.kind().raw_format().is_some());
+        if kind.is_probe() || is_tracepoint && *tracepoints_open {
+            continue;
+        }
+        // An event with an invalid field is reported when it is opened for the run.
+        if let Ok(attr) = attr::of_event(kind, sampling, common) {
+            PerfEvent::open(&attr, target, &event.name)?;
+            *tracepoints_open |= is_tracepoint;
+        }
+    }
+    Ok(())
+}
+
+/// Opens the dummy that owns a ring for a moment; `name` is the event of a refusal.
+fn try_owner(common: Common, target: PerfTarget, name: &str) -> Result<(), Refusal> {
+    let Ok(mut owner) = attr::of_owner(common, false, SideKinds::default()) else { return Ok(()) };
+    if target.pid >= 0 {
+        // As a run opens it for a user who may not watch whole CPUs.
+        owner.raw().set_exclude_kernel(1);
+        owner.raw().set_exclude_hv(1);
+    }
+    PerfEvent::open(&owner, target, name).map(drop)
 }
 
 /// Checks that the kernel can exclude the modes that are to be excluded.
