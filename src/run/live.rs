@@ -12,6 +12,7 @@ use super::gaps;
 use super::machine_changes::MachineChanges;
 use super::missing_symbols;
 use super::openings::{openings, own_tid};
+use super::pace::DrainPace;
 use super::prepare::{begin_notes, begin_output, prepare_naming, read_tasks, source_request};
 use super::request::{RunOptions, RunRequest};
 use super::schedule::{Overhead, Schedule};
@@ -31,9 +32,6 @@ use crate::sys::sched::{self, RtBoost};
 use crate::sys::signal;
 use crate::sys::streams;
 use crate::sys::tasks::any_alive;
-
-/// Idle rings are drained this often; busy rings wake the run by their watermark.
-const DRAIN_MS: f64 = 100.0;
 
 /// Closing is announced if it takes at least this long.
 const CLOSING_NOTE_MS: usize = 1000;
@@ -151,13 +149,14 @@ fn watch(
     upkeep: &mut Upkeep,
 ) -> anyhow::Result<()> {
     let mut first = true;
+    let mut pace = DrainPace::new(workload.is_some() || tasks.is_some());
     loop {
         live.switch(&host.take_switches())?;
         // With ordering, an item is due only once the horizon has passed it; a shorter wait would
         // spin.
         let due = (schedule.next(host) - live.horizon()).min(schedule.end - live.now());
         // Drain early the first time, so that the user sees output soon.
-        let wait = if first { 10.0 } else { (due / 1e6).clamp(0.0, DRAIN_MS) };
+        let wait = if first { 10.0 } else { (due / 1e6).clamp(0.0, pace.wait_ms()) };
         first = false;
         live.mute(!show.listens());
         let typed = live.wait(wait.ceil() as i32)?;
@@ -173,6 +172,7 @@ fn watch(
             schedule.ask(live.now());
         }
         deliver_due(host, live, show, schedule);
+        pace.drained(host.context().printed());
         upkeep.boost.iter_mut().for_each(RtBoost::update);
         let context = host.context().clone();
         upkeep.changes.check(live, &context, host);

@@ -58,6 +58,8 @@ pub(super) struct RunContext {
     pub(super) clock: Clock,
     /// Where results go.
     pub(super) out: Box<dyn Draw>,
+    /// Number of events and rows that the script has printed.
+    pub(super) printed: u64,
     /// Messages from before the run had an output.
     early: EarlyNotes,
     /// Hides events of this process's own tasks, because `sched:*` cannot exclude them in the
@@ -107,6 +109,7 @@ impl RunContext {
             unwinder: Unwinder::default(),
             clock,
             out,
+            printed: 0,
             early: EarlyNotes::default(),
             hide_pid: None,
             now: 0.0,

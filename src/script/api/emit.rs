@@ -71,6 +71,7 @@ fn emit_row(lua: &Lua, shared: &SharedContext) -> mlua::Result<Function> {
         shared.with(|context| {
             let time = if time < 0.0 { context.now } else { time };
             let stamp = context.stamp(time);
+            context.printed += 1;
             context.out.report(stamp, std::slice::from_ref(&row));
         });
         Ok(())

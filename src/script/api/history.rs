@@ -139,6 +139,7 @@ fn begin(
         }
     }
     let stamp = context.stamp(window.stop);
+    context.printed += 1;
     context.out.report(stamp, &[Report::Row(row)]);
     reaches
 }

@@ -92,6 +92,7 @@ impl RunContext {
         // In a recording, a counter's samples have a format, too.
         let is_counter = event.format().is_none() || !has_fields(&event.name);
         let period = is_counter.then_some(slot.period);
+        self.printed += 1;
         self.out.event(&mut EventLine {
             stamp: self.clock.stamp(self.clock.clock_ns(slot.time)),
             comm: until_nul(&comm),

@@ -85,6 +85,11 @@ impl SharedContext {
         });
     }
 
+    /// Returns how many events and rows the script has printed.
+    pub fn printed(&self) -> u64 {
+        self.with(|context| context.printed)
+    }
+
     /// Prints the answer to a typed line.
     pub fn print(&self, work: impl FnOnce(&mut dyn Draw)) {
         self.with(|context| work(&mut *context.out));

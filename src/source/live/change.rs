@@ -93,6 +93,9 @@ impl Live {
     /// # Errors
     /// The kernel refuses to enable or disable an event.
     pub fn switch(&mut self, states: &BTreeMap<u32, bool>) -> io::Result<()> {
+        if states.is_empty() {
+            return Ok(());
+        }
         let state = |recipient: &Recipient| {
             states.get(&recipient.role).copied().filter(|_| !recipient.gone)
         };
