@@ -6,6 +6,7 @@ mod fields;
 mod meta;
 mod patterns;
 mod sample_fields;
+mod split_locks;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
