@@ -268,6 +268,15 @@ fn each_tracepoint_of_this_machine_is_described() {
     assert!(checked * 2 > expected.len(), "{checked} of {}", expected.len());
 }
 
+/// Returns the line of doctor's list of monitors that begins with `start`; empty if there is none.
+fn monitors_of(doctor: &str, start: &str) -> String {
+    let objects = doctor.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let check = objects.into_iter().find(|object| object["check"] == "monitors");
+    let list = check.and_then(|check| check["list"].as_array().cloned()).unwrap_or_default();
+    let mut lines = list.iter().filter_map(Value::as_str);
+    lines.find(|line| line.starts_with(start)).unwrap_or_default().to_owned()
+}
+
 fn the_doctor_finds_what_a_run_needs_and_an_ordinary_user_lacks() {
     use std::os::unix::process::CommandExt as _;
     let run = |user: Option<u32>, args: &[&str]| {
@@ -292,6 +301,18 @@ fn the_doctor_finds_what_a_run_needs_and_an_ordinary_user_lacks() {
     const USER: Option<u32> = Some(65534);
     let (user, _, code) = run(USER, &["doctor", "--json"]);
     assert_eq!((state(&user, "tracefs").as_str(), code), ("\"missing\"", Some(1)), "{user}");
+    assert_eq!(monitors_of(&root, "cpu-util: "), "", "{root}");
+    // Other values of perf_event_paranoid permit more, or nothing.
+    if perilune::sys::machine::paranoid() == Some(2) {
+        for (monitor, found) in [
+            ("only own programs: stat: ", "perf_event_paranoid is 2"),
+            ("irq-off: ", "perf_event_paranoid is 2"),
+            ("syscalls: ", "tracefs"),
+        ] {
+            assert!(monitors_of(&user, monitor).contains(found), "{monitor}: {user}");
+        }
+        assert_eq!(monitors_of(&user, "cpu-util: "), "", "{user}");
+    }
     // Events that are not tracepoints do not need tracefs.
     let (listed, said, code) = run(USER, &["list"]);
     assert_eq!(code, Some(0));
