@@ -58,8 +58,10 @@ pub(super) fn run(
     let cpus = of_rings(&scope.cpus, &mut openings);
     let own_tid = own_tid(&catalog, &roles)?;
     let mut source = source_request(&mut host, request, scope, cpus, own_tid, workload.as_ref());
-    if let Err(why) = workload::load(workload.as_mut(), &roles, &mut source) {
-        return Ok(workload::not_loaded(&why, settings));
+    if let Err(why) =
+        workload::load(workload.as_mut(), &roles, &mut source, settings, host.context())
+    {
+        return workload::not_loaded(why, settings);
     }
     let mut live = Live::open(openings, &source, roles.len())
         .map_err(|why| workload::refusal(why, request, &roles))?;

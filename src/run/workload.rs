@@ -4,9 +4,9 @@
 use std::ffi::OsString;
 use std::io;
 use std::process::ExitStatus;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::anyhow;
+use anyhow::{anyhow, bail};
 
 use super::Outcome;
 use super::request::{RunOptions, RunRequest};
@@ -17,7 +17,7 @@ use crate::script::evsel::role::Role;
 use crate::script::host::Host;
 use crate::source::open::attr::OWNER;
 use crate::source::request::SourceRequest;
-use crate::sys::child::Workload;
+use crate::sys::child::{HeldUntil, Loaded, Workload};
 use crate::sys::machine::paranoid;
 use crate::sys::refusal::{FUNCTIONS_NEED_ROOT, Refusal, RefusedCall};
 use crate::sys::signal;
@@ -29,6 +29,9 @@ const OWN_ALLOWED: i64 = 2;
 
 /// Time for a command to end by itself if Ctrl-C has reached it as well.
 const GRACE: Duration = Duration::from_millis(50);
+
+/// Time after which a note says that a command has not executed its program yet.
+const WAIT_NOTED: Duration = Duration::from_secs(2);
 
 /// Forks the command, if there is one.
 ///
@@ -51,47 +54,81 @@ pub(super) fn prepare(settings: &RunOptions) -> anyhow::Result<Option<Workload>>
 
 /// Executes the command and stops it before its first instruction, or as soon as it has mapped the
 /// files of all events that need its memory; their addresses are known then. Does nothing if no
-/// event does.
+/// event does. Waits as long as the command runs, at most `--duration`.
 ///
 /// # Errors
-/// The command cannot be executed, or it ended or waited before it had mapped a file.
+/// The command cannot be executed (an [`io::Error`]), or it ended, or the wait ended, before it had
+/// mapped a file.
 pub(super) fn load(
     workload: Option<&mut Workload>,
     roles: &[Role],
     source: &mut SourceRequest,
-) -> io::Result<()> {
+    settings: &RunOptions,
+    shared: &SharedContext,
+) -> anyhow::Result<()> {
     let waits = |role: &&Role| role.event.kind().awaits_program();
     let (Some(workload), true) = (workload, source.workload) else { return Ok(()) };
     if !roles.iter().any(|role| waits(&role)) {
         return Ok(());
     }
+    // Ctrl-C ends the wait.
+    signal::install()?;
     let pid = workload.pid();
     let missing = || {
         let mut waiting = roles.iter().filter(waits);
         waiting.find_map(|role| role.event.kind().attr_fields_for_task(pid).err().map(|_| role))
     };
-    workload.load(&mut || missing().is_none()).map_err(|why| {
-        let what = match why.kind() {
-            io::ErrorKind::UnexpectedEof => "ended",
-            io::ErrorKind::TimedOut => "was not ready in time",
-            _ => return why,
-        };
-        let event = missing().map_or("an event", |role| &role.event.name);
-        let text = format!(
-            "{event}: the command {what} and its process has not mapped this file; name the \
-             program that the command executes, or a library that it is linked with"
-        );
-        io::Error::new(why.kind(), text)
+    let event = || missing().map_or("an event", |role| &role.event.name);
+    let (began, mut noted) = (Instant::now(), false);
+    let limit = settings.duration_ns.map(Duration::from_nanos);
+    let mut waits_on = || {
+        if !noted && began.elapsed() > WAIT_NOTED {
+            noted = true;
+            let text = "waiting until the command executes the program, or maps the library";
+            streams::print_message(&format!("note: {}: {text}", event()));
+        }
+        signal::interrupts() == 0 && limit.is_none_or(|limit| began.elapsed() < limit)
+    };
+    let loaded = workload.load(&mut HeldUntil {
+        is_ready: &mut || missing().is_none(),
+        waits_on: &mut waits_on,
+        maps_later: roles.iter().any(|role| role.event.kind().awaits_library()),
     })?;
-    // Events are enabled while the command is stopped: there is no exec to come.
-    source.workload = false;
-    Ok(())
+    for program in workload.unprivileged() {
+        let text = format!(
+            "{}: it runs without the privileges of its owner (set-user-ID), because perilune has \
+             to trace it; run perilune as root, or start the program and use -p",
+            program.display()
+        );
+        shared.note(Level::Warning, &text);
+    }
+    let what = match loaded {
+        Loaded::Ready => {
+            // Events are enabled while the command is stopped: there is no exec to come.
+            source.workload = false;
+            return Ok(());
+        }
+        Loaded::Ended => "the command ended and its process has not mapped this file",
+        Loaded::GivenUp => {
+            "the run ended before the command had mapped this file; perilune sent it SIGTERM"
+        }
+    };
+    bail!(
+        "{}: {what}; name the program that the command executes, or a library that it is linked \
+         with",
+        event()
+    )
 }
 
-/// Prints why the command was not loaded, before there is an output, and returns the outcome.
-pub(super) fn not_loaded(why: &io::Error, settings: &RunOptions) -> Outcome {
-    streams::print_message(&not_started(why, &settings.workload));
-    Outcome::NoWorkload(why.kind())
+/// Returns the outcome of a command that [`load`] could not execute, and prints the reason: there
+/// is no output yet.
+///
+/// # Errors
+/// It was executed.
+pub(super) fn not_loaded(why: anyhow::Error, settings: &RunOptions) -> anyhow::Result<Outcome> {
+    let why = why.downcast::<io::Error>()?;
+    streams::print_message(&not_started(&why, &settings.workload));
+    Ok(Outcome::NoWorkload(why.kind()))
 }
 
 /// Prints that the command was not started, and returns the outcome.

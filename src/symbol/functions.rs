@@ -19,6 +19,7 @@ use crate::event::kind::function::{FunctionLocation, FunctionName, Functions};
 use in_file::ProgramFile;
 use in_kernel::KernelFunctions;
 use kernel_parameters::KernelParameters;
+use kernel_symbols::KernelSymbols;
 
 /// Finds functions on this machine.
 #[derive(Default)]
@@ -26,6 +27,7 @@ pub struct MachineFunctions {
     /// Recently used files, the latest at the end.
     programs: RefCell<Vec<Rc<ProgramFile>>>,
     kernel: RefCell<Option<Rc<KernelFunctions>>>,
+    kernel_symbols: RefCell<Option<Rc<KernelSymbols>>>,
     kernel_parameters: KernelParameters,
 }
 
@@ -96,7 +98,7 @@ impl SymbolFinder for MachineFunctions {
     fn symbol(&self, file: Option<&str>, name: &str) -> Result<FoundSymbol> {
         match file {
             Some(file) => self.program(file)?.symbol(name),
-            None => kernel_symbols::find(&kernel_symbols::read()?, name),
+            None => KernelSymbols::cached(&mut self.kernel_symbols.borrow_mut())?.find(name),
         }
     }
 
@@ -108,7 +110,10 @@ impl SymbolFinder for MachineFunctions {
     ) -> Result<Vec<String>> {
         match file {
             Some(file) => Ok(self.program(file)?.symbol_names(wanted, most)),
-            None => Ok(kernel_symbols::names(&kernel_symbols::read()?, wanted, most)),
+            None => {
+                let kernel = KernelSymbols::cached(&mut self.kernel_symbols.borrow_mut())?;
+                Ok(kernel.names(wanted, most))
+            }
         }
     }
 }

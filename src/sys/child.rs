@@ -7,8 +7,8 @@
 //! thread might hold.
 //!
 //! An event that needs the memory of the command's process is opened after the exec instead:
-//! [`Workload::load`] stops the command before its first instruction, as a debugger does, or once
-//! it has mapped a library; [`Workload::start`] then lets it run.
+//! [`Workload::load`] stops the command before the first instruction of its program, as a debugger
+//! does, or once it has mapped a library; [`Workload::start`] then lets it run.
 //!
 //! The child gets an empty signal mask and default dispositions, except for the signals that were
 //! ignored when this process began (`nohup`): Rust's own ignoring of `SIGPIPE` is undone.
@@ -20,15 +20,30 @@ use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
 use std::process::ExitStatus;
+
+use traced::HeldEnd;
+pub use traced::HeldUntil;
 
 /// Byte that makes the child execute its command.
 const START: u8 = 1;
-/// Byte that makes the child execute its command and stop after the exec (`PTRACE_TRACEME`).
+/// Byte that makes the child execute its command with this process as its tracer.
 const START_TRACED: u8 = 2;
 
 /// Maximum number of signals that may interrupt one wait.
 const INTERRUPTIONS: u32 = 10_000;
+
+/// How far a command came that was to be held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loaded {
+    /// It is stopped, and ready.
+    Ready,
+    /// It ended before it was ready.
+    Ended,
+    /// It was not ready in time and got SIGTERM.
+    GivenUp,
+}
 
 /// A forked command, waiting or running.
 #[derive(Debug)]
@@ -42,6 +57,7 @@ pub struct Workload {
     status: Option<ExitStatus>,
     /// Whether it has executed its program and is stopped by ptrace(2).
     stopped: bool,
+    unprivileged: Vec<PathBuf>,
 }
 
 impl Workload {
@@ -71,7 +87,9 @@ impl Workload {
                 run_child(&pointers, go.as_raw_fd(), wait.as_raw_fd(), failed.as_raw_fd())
             },
             pid => {
-                Ok(Workload { pid, command, go: Some(go), outcome, status: None, stopped: false })
+                let (go, unprivileged) = (Some(go), Vec::new());
+                let (status, stopped) = (None, false);
+                Ok(Workload { pid, command, go, outcome, status, stopped, unprivileged })
             }
         }
     }
@@ -95,54 +113,73 @@ impl Workload {
         if std::mem::take(&mut self.stopped) {
             return traced::detach(self.pid);
         }
-        self.execute(START)
+        if self.send(START) { self.executed() } else { Ok(()) }
     }
 
-    /// Lets the child execute its command and stops it again before its first instruction, or later
-    /// at the first system call at which `is_ready` returns true. Call [`Workload::start`] then.
+    /// Lets the child execute its command and stops it again after an exec, or at the end of a
+    /// later system call that maps code, once it is ready. Call [`Workload::start`] then.
     ///
     /// # Errors
-    /// As [`Workload::start`]; or the command ended, or waited too long, before it was ready.
-    pub fn load(&mut self, is_ready: &mut dyn FnMut() -> bool) -> io::Result<()> {
-        self.execute(START_TRACED)?;
-        self.stopped = true;
-        match traced::run_until(self.pid, is_ready)? {
-            None => Ok(()),
-            Some(status) => {
-                (self.stopped, self.status) = (false, Some(status));
-                Err(io::ErrorKind::UnexpectedEof.into())
-            }
+    /// As [`Workload::start`]; or ptrace(2) fails.
+    pub fn load(&mut self, until: &mut HeldUntil<'_>) -> io::Result<Loaded> {
+        if !self.send(START_TRACED) {
+            return Ok(Loaded::Ready);
         }
+        let (end, unprivileged) = traced::hold(self.pid, until)?;
+        self.unprivileged = unprivileged;
+        let loaded = match end {
+            HeldEnd::Ready => {
+                self.stopped = true;
+                return Ok(Loaded::Ready);
+            }
+            HeldEnd::Ended(status) => {
+                self.status = Some(status);
+                Loaded::Ended
+            }
+            HeldEnd::GivenUp(status) => {
+                self.status = status;
+                Loaded::GivenUp
+            }
+        };
+        self.executed()?;
+        Ok(loaded)
     }
 
-    fn execute(&mut self, how: u8) -> io::Result<()> {
-        let Some(mut go) = self.go.take() else { return Ok(()) };
+    /// Returns the programs that [`Workload::load`] executed without the privileges of their owner
+    /// (set-user-ID), because it traced them.
+    pub fn unprivileged(&self) -> &[PathBuf] {
+        &self.unprivileged
+    }
+
+    /// Lets the child execute its command; returns false if it was sent before.
+    fn send(&mut self, how: u8) -> bool {
+        let Some(mut go) = self.go.take() else { return false };
         // The pipe is broken if the child was killed. Its status shows that; exec's outcome is then
         // the end of file.
         let _ = go.write_all(&[how]);
-        drop(go);
+        true
+    }
+
+    /// Waits for the outcome of the exec.
+    fn executed(&mut self) -> io::Result<()> {
         let mut errno = [0; 4];
         match self.outcome.read_exact(&mut errno) {
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(()),
-            Err(error) => Err(error),
-            Ok(()) => {
-                let errno = i32::from_ne_bytes(errno);
-                let error = io::Error::from_raw_os_error(errno.saturating_abs());
-                self.wait()?;
-                if errno < 0 {
-                    let text = format!(
-                        "failed to trace `{}` until it has mapped its files: {error}; seccomp, \
-                         Yama or a tracer of perilune forbids ptrace: start it and use -p",
-                        self.command
-                    );
-                    return Err(io::Error::new(error.kind(), text));
-                }
-                Err(io::Error::new(
-                    error.kind(),
-                    format!("failed to run `{}`: {error}", self.command),
-                ))
-            }
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
+            Err(error) => return Err(error),
+            Ok(()) => {}
         }
+        let errno = i32::from_ne_bytes(errno);
+        let error = io::Error::from_raw_os_error(errno.saturating_abs());
+        self.wait()?;
+        let text = match errno < 0 {
+            true => format!(
+                "failed to trace `{}` until it has mapped its files: {error}; seccomp, Yama or a \
+                 tracer of perilune forbids ptrace: start it and use -p",
+                self.command
+            ),
+            false => format!("failed to run `{}`: {error}", self.command),
+        };
+        Err(io::Error::new(error.kind(), text))
     }
 
     /// Returns how the command ended, or `None` while it runs.
@@ -249,7 +286,7 @@ unsafe fn run_child(argv: &[*const libc::c_char], go: i32, wait: i32, failed: i3
                 break;
             }
         }
-        if byte == START_TRACED && libc::ptrace(libc::PTRACE_TRACEME) == -1 {
+        if started && byte == START_TRACED && !traced::attach_in_child() {
             // Negative: not an error of exec.
             let errno = (-*libc::__errno_location()).to_ne_bytes();
             libc::write(failed, errno.as_ptr().cast(), errno.len());

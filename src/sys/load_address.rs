@@ -17,15 +17,18 @@ pub struct LoadedFile {
     pub offset: u64,
     /// Address of the segment before relocation.
     pub address: u64,
+    /// Whether a process may map it after its exec; false for a file that can only be executed.
+    pub is_library: bool,
 }
 
 impl LoadedFile {
     /// Returns what must be added to an address of the file for a process, given one of its
-    /// threads; None if the process has not mapped the file. A program at fixed addresses has 0.
+    /// threads; None if the process has not mapped the file, or the file's addresses are those of
+    /// a kernel. A program at fixed addresses has 0.
     ///
     /// # Errors
     /// There is no such thread, or this user may not read its mappings.
-    pub fn bias(&self, tid: u32) -> io::Result<Option<u64>> {
+    pub fn bias(&self, tid: u32) -> io::Result<Option<i64>> {
         /// Segments are mapped by whole pages of at least this size.
         const PAGE: u64 = 4096;
         let begin = self.offset & !(PAGE - 1);
@@ -34,7 +37,9 @@ impl LoadedFile {
         let code = mapped
             .iter()
             .find(|row| row.inode != 0 && row.offset == begin && self.is_mapped_by(row, tid));
-        Ok(code.map(|row| row.start.wrapping_sub(self.address & !(PAGE - 1))))
+        let linked = i64::try_from(self.address & !(PAGE - 1)).ok();
+        let start = code.and_then(|row| i64::try_from(row.start).ok());
+        Ok(start.zip(linked).map(|(start, linked)| start - linked))
     }
 
     /// Returns whether a mapping is of the file. On some file systems the device in the list of
@@ -67,9 +72,11 @@ mod tests {
         let mapped = maps::executable(own).unwrap();
         let code = mapped.iter().find(|row| (row.start..row.end()).contains(&here)).unwrap();
         let file = (program.dev(), program.ino());
-        let loaded = LoadedFile { file, offset: code.offset, address: 0 };
-        let start = loaded.bias(own).unwrap().unwrap();
+        let loaded = LoadedFile { file, offset: code.offset, address: 0, is_library: false };
+        let start = loaded.bias(own).unwrap().unwrap() as u64;
         assert!((start..start + (1 << 32)).contains(&here), "{start:#x} {here:#x}");
+        let of_kernel = LoadedFile { address: u64::MAX - 0xfff, ..loaded };
+        assert_eq!(of_kernel.bias(own).unwrap(), None);
         let other = LoadedFile { file: (program.dev(), u64::MAX), ..loaded };
         assert_eq!(other.bias(own).unwrap(), None);
         assert!(loaded.bias(u32::MAX).is_err());

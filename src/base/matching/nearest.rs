@@ -2,6 +2,10 @@
 
 use std::cmp::Reverse;
 
+/// Maximum number of characters that are compared, some tenths of a second: the candidates may come
+/// from a file of another user.
+const WORK_MAX: usize = 100_000_000;
+
 /// Returns at most three candidates that were plausibly meant, best first; often none.
 ///
 /// One typing error (a letter too many, too few, wrong, or two swapped) per three letters is
@@ -12,10 +16,13 @@ pub fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Vec
     let length = typed.chars().count();
     let slips = (length / 3).max(1);
     let mut found: Vec<(NameRank, &str)> = Vec::new();
+    let mut work = 0;
     for candidate in candidates {
         let known = fold(candidate);
         let known_length = known.chars().count();
+        work += length + known_length;
         let rank = if known_length.abs_diff(length) <= slips {
+            work += length * known_length;
             let distance = strsim::osa_distance(&typed, &known);
             // One error is not a resemblance if nothing in common is left.
             let close = distance <= slips && distance < length.max(known_length);
@@ -26,6 +33,9 @@ pub fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Vec
         let within = length >= 4 && known.contains(&typed);
         if let Some(rank) = rank.or(within.then_some(NameRank::Within(known_length))) {
             found.push((rank, candidate));
+        }
+        if work > WORK_MAX {
+            break;
         }
     }
     found.sort();

@@ -61,7 +61,16 @@ const ENTRIES_MAX: usize = 1 << 22;
 /// Maximum length of a name; longer ones are skipped. Bounds the work on crafted files, whose names
 /// can all overlap.
 const NAME_MAX: usize = 1024;
+/// Maximum total length of the names read from a table: some tenths of a second.
+const NAMES_MAX: usize = 256 << 20;
 
+/// Maximum number of entries read from the dynamic section, which has some dozens.
+const DYNAMIC_MAX: usize = 4096;
+
+const ET_EXEC: u16 = 2;
+const PT_DYNAMIC: u32 = 2;
+const DT_FLAGS_1: u64 = 0x6fff_fffb;
+const DF_1_PIE: u64 = 0x0800_0000;
 const SHT_SYMTAB: u32 = 2;
 const SHT_DYNSYM: u32 = 11;
 const SHT_GNU_VERSYM: u32 = 0x6fff_ffff;
@@ -102,12 +111,33 @@ impl<'a> Elf<'a> {
         let versions = versions.chunks_exact(2).map(|two| u16::from_ne_bytes([two[0], two[1]]));
         let versions = versions.map(Some).chain(std::iter::repeat(None));
         let entries = entries.chunks_exact(size).zip(versions).take(ENTRIES_MAX);
-        entries.filter_map(move |(entry, version)| elf.symbol(entry, names, version))
+        let mut left = NAMES_MAX;
+        let all = entries.filter_map(move |(entry, version)| elf.symbol(entry, names, version));
+        let limited = all.take_while(move |symbol| {
+            // The search for the end of a name that is too long has the cost of the longest one.
+            let cost = if symbol.name.is_empty() { NAME_MAX } else { symbol.name.len() };
+            left = left.saturating_sub(cost);
+            left > 0
+        });
+        limited.filter(|symbol| !symbol.name.is_empty())
     }
 
     /// Returns the file type (`ET_*`).
     pub fn kind(&self) -> u16 {
         self.half(16).unwrap_or(0) as u16
+    }
+
+    /// Returns whether it is a program, which no process can map as a library: it has fixed
+    /// addresses, or the linker marked it as a position-independent program (`DF_1_PIE`).
+    pub fn is_program(&self) -> bool {
+        let dynamic = self.segments().find(|segment| segment.kind == PT_DYNAMIC);
+        let entries = dynamic.and_then(|segment| self.slice(segment.offset, segment.file_size));
+        let mut entries = entries.unwrap_or_default().chunks_exact(16).take(DYNAMIC_MAX);
+        let is_marked = |entry: &[u8]| {
+            let half = |at: usize| Some(u64::from_ne_bytes(*entry.get(at..)?.first_chunk()?));
+            half(0) == Some(DT_FLAGS_1) && half(8).is_some_and(|flags| flags & DF_1_PIE != 0)
+        };
+        self.kind() == ET_EXEC || self.wide && entries.any(is_marked)
     }
 
     /// Returns the machine type (`EM_*`).
@@ -174,8 +204,9 @@ impl<'a> Elf<'a> {
             return None;
         }
         let name = names.get(word4(0)? as usize..)?;
-        let name = &name[..name.iter().take(NAME_MAX + 1).position(|byte| *byte == 0)?];
+        let end = name.iter().take(NAME_MAX + 1).position(|byte| *byte == 0);
+        let name = &name[..end.unwrap_or(0)];
         let superseded = version.is_some_and(|version| version & HIDDEN != 0);
-        (!name.is_empty()).then_some(ElfSymbol { name, kind, address, size, superseded })
+        Some(ElfSymbol { name, kind, address, size, superseded })
     }
 }

@@ -99,6 +99,36 @@ fn the_work_on_a_crafted_file_is_limited() {
     assert_eq!(Elf::new(&many).unwrap().segments().count(), count);
 }
 
+#[test]
+fn the_names_of_a_crafted_symbol_table_are_limited() {
+    const ENTRIES: usize = 600_000;
+    let name = 192_u64;
+    let mut bytes = header((0, 0), (64, 3), 0);
+    let section = |kind: u32, offset: u64, size: u64, link: u32| {
+        let mut section = [0; 64];
+        section[4..8].copy_from_slice(&kind.to_ne_bytes());
+        section[24..32].copy_from_slice(&offset.to_ne_bytes());
+        section[32..40].copy_from_slice(&size.to_ne_bytes());
+        section[40..44].copy_from_slice(&link.to_ne_bytes());
+        section
+    };
+    let table = 64 + name + 1024;
+    bytes.extend(section(0, 0, 0, 0));
+    bytes.extend(section(2, table, 24 * ENTRIES as u64, 2));
+    bytes.extend(section(3, 64 + name, 1024, 0));
+    let of = |end: u8| {
+        let mut bytes = bytes.clone();
+        bytes.extend([b'a'; 1023]);
+        bytes.push(end);
+        let mut entry = [0; 24];
+        // A function of section 1.
+        (entry[4], entry[6]) = (2, 1);
+        bytes.extend(entry.repeat(ENTRIES));
+        Elf::new(&bytes).unwrap().symbols(SymbolTable::All).count()
+    };
+    assert_eq!((of(0), of(b'a')), ((256 << 20) / 1023, 0));
+}
+
 proptest! {
     #[test]
     fn any_bytes_are_read_without_a_panic(

@@ -128,16 +128,30 @@ impl EventProperties for Breakpoint {
         let file = &program.name;
         let Ok(tid) = u32::try_from(tid) else { bail!(NEEDS_TASK) };
         let bias = program.loaded.bias(tid).map_err(|why| {
-            anyhow!("failed to read the mappings of task {tid}: {why}; run as its user, or as root")
+            anyhow!(
+                "failed to read the mappings of task {tid}: {why}; run as its user, or as root with \
+                 CAP_SYS_PTRACE"
+            )
         })?;
         let Some(bias) = bias else {
             bail!("task {tid} has not mapped {file}; /proc/{tid}/maps lists the files that it has");
         };
-        Ok(vec![("bp_addr", self.address.wrapping_add(bias)), ("remove_on_exec", 1)])
+        // The file is untrusted: its symbols must not lead into the kernel.
+        let address = self.address.checked_add_signed(bias);
+        let last = address.and_then(|address| address.checked_add(u64::from(self.length) - 1));
+        let Some(address) = address.filter(|_| last.is_some_and(|last| !is_kernel_address(last)))
+        else {
+            bail!("the symbol's address is outside of the memory of task {tid}; {file} is damaged");
+        };
+        Ok(vec![("bp_addr", address), ("remove_on_exec", 1)])
     }
 
     fn awaits_program(&self) -> bool {
         self.program.is_some()
+    }
+
+    fn awaits_library(&self) -> bool {
+        self.program.as_ref().is_some_and(|program| program.loaded.is_library)
     }
 
     fn samples_each(&self) -> bool {
@@ -240,7 +254,9 @@ fn breakpoint(name: &BreakpointName<'_>, symbols: Option<&dyn SymbolFinder>) -> 
     ensure!(!name.place.is_empty(), "incomplete name; write {USAGE}");
     let offset = name.offset.map_or(Ok(0), number)?;
     let symbol = match symbols.filter(|_| !name.is_address()) {
-        Some(symbols) => symbols.symbol(name.file, name.place)?,
+        Some(symbols) => symbols
+            .symbol(name.file, name.place)
+            .map_err(|why| misread_access(name, symbols).unwrap_or(why))?,
         None => FoundSymbol { address: number(name.place)?, size: 0, is_code: false, loaded: None },
     };
     if symbol.size > 0 && offset >= symbol.size {
@@ -271,6 +287,14 @@ fn breakpoint(name: &BreakpointName<'_>, symbols: Option<&dyn SymbolFinder>) -> 
         length,
         exclude: Exclude::default(),
     })
+}
+
+/// Returns the error for `mem:SYMBOL:LETTERS` with a letter that is no access: it is split as if
+/// SYMBOL were a program. None unless the kernel has the symbol.
+fn misread_access(name: &BreakpointName<'_>, symbols: &dyn SymbolFinder) -> Option<anyhow::Error> {
+    let symbol = name.file.filter(|file| !file.contains('/'))?;
+    symbols.symbol(None, symbol).ok()?;
+    Some(anyhow!("':{}' is not an access; use letters of rwx, as in mem:{symbol}:rw", name.place))
 }
 
 fn access(letters: &str) -> Result<MemoryAccess> {

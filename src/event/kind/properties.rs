@@ -103,6 +103,11 @@ pub trait EventProperties {
         false
     }
 
+    /// Returns whether what it awaits is a library, which a process maps after the exec.
+    fn awaits_library(&self) -> bool {
+        false
+    }
+
     /// Returns the bits of `sample_type` for the data that only samples of this kind have.
     fn sample_type(&self) -> u64 {
         u64::from(abi::PERF_SAMPLE_IP | abi::PERF_SAMPLE_ADDR | abi::PERF_SAMPLE_PERIOD)

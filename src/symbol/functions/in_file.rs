@@ -196,6 +196,7 @@ impl ProgramFile {
         self.each(&mut |function| {
             any = true;
             if let Ok(name) = std::str::from_utf8(function.name)
+                && !name.contains(char::is_control)
                 && wanted(name)
             {
                 found.entry(name).or_default().take(function);
@@ -205,8 +206,8 @@ impl ProgramFile {
         if !any {
             return Err(self.no_symbols());
         }
-        let one = found.into_iter().filter(|(_, f)| !f.chooses && f.addresses.len() == 1);
-        Ok(one.map(|(name, _)| name.to_owned()).take(most).collect())
+        found.retain(|_, f| !f.chooses && f.addresses.len() == 1);
+        Ok(found.into_keys().map(str::to_owned).take(most).collect())
     }
 
     /// Calls `take` with each function until it returns false.

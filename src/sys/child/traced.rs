@@ -1,58 +1,115 @@
-//! Stops a child after its exec with ptrace(2), and lets it run on. All calls must come from the
-//! thread that forked the child.
+//! Holds a child with ptrace(2) at an exec, or when it maps a file, and lets it run on. All calls
+//! must come from the thread that forked the child.
+//!
+//! The child stops itself ([`attach_in_child`]) before its first exec. Until it is ready it stops
+//! at each exec. Only while it waits for a library does it stop at its system calls, too, since
+//! ptrace cannot select one; of these, only one that maps code is followed by a check. Signals are
+//! delivered from the stop that reports them, so that they keep their sender and value.
 
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::ExitStatusExt as _;
+use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-/// Timeout until a command is ready: its dynamic linker takes milliseconds.
-const TIMEOUT: Duration = Duration::from_secs(10);
+/// What a command is held for.
+pub struct HeldUntil<'a> {
+    /// Returns whether the command has mapped all that is awaited.
+    pub is_ready: &'a mut dyn FnMut() -> bool,
+    /// Returns whether to go on waiting; called at least every [`POLL_MAX`].
+    pub waits_on: &'a mut dyn FnMut() -> bool,
+    /// Whether a file may be mapped after the exec, as libraries are.
+    pub maps_later: bool,
+}
 
-/// Interval between two polls of a child that has run for [`BUSY`] since its last stop. Before, it
-/// is polled all the time: most system calls are shorter.
-const POLL_INTERVAL: Duration = Duration::from_micros(200);
+/// How the wait for a command ended.
+pub(super) enum HeldEnd {
+    /// It is stopped, and ready.
+    Ready,
+    /// It ended before.
+    Ended(ExitStatus),
+    /// It got SIGTERM and runs without a tracer, or ended.
+    GivenUp(Option<ExitStatus>),
+}
+
+/// Time in which a child that was given up must stop to be detached.
+const DETACH_TIMEOUT: Duration = Duration::from_secs(1);
+/// A child is polled without a pause for this long after its last stop: most system calls are
+/// shorter.
 const BUSY: Duration = Duration::from_micros(100);
+/// Limits of the pause between two polls, which is a sixteenth of the time since the last stop.
+const POLL_MIN: Duration = Duration::from_micros(100);
+const POLL_MAX: Duration = Duration::from_millis(5);
 
 /// Set in the signal of a stop at a system call, with `PTRACE_O_TRACESYSGOOD`.
 const SYSTEM_CALL: i32 = 0x80;
+/// The child is killed when this process ends.
+const OPTIONS: libc::c_int =
+    libc::PTRACE_O_EXITKILL | libc::PTRACE_O_TRACESYSGOOD | libc::PTRACE_O_TRACEEXEC;
 
-/// Waits for the stop of the exec, and then lets the child run from system call to system call
-/// until `is_ready`. Returns its status if it ends before; it is stopped otherwise.
+/// Makes the calling child traced by its parent, and stops it. Returns false with errno set if this
+/// is not permitted. Async-signal-safe.
 ///
-/// # Errors
-/// The child was not ready in time, or ptrace(2) fails. The child is killed when this process ends.
-pub(super) fn run_until(
-    pid: i32,
-    is_ready: &mut dyn FnMut() -> bool,
-) -> io::Result<Option<ExitStatus>> {
-    let end = Instant::now() + TIMEOUT;
-    if let Some(status) = wait(pid, end)?.ended() {
-        return Ok(Some(status));
-    }
-    // Without `TRACEEXEC`, a later exec would send a SIGTRAP, which ends the command once it is
-    // detached.
-    let options = libc::PTRACE_O_EXITKILL | libc::PTRACE_O_TRACESYSGOOD | libc::PTRACE_O_TRACEEXEC;
-    ptrace(libc::PTRACE_SETOPTIONS, pid, options)?;
-    let mut signal = 0;
-    while !is_ready() {
-        ptrace(libc::PTRACE_SYSCALL, pid, signal)?;
-        let stop = wait(pid, end)?;
-        if let Some(status) = stop.ended() {
-            return Ok(Some(status));
-        }
-        signal = stop.signal();
-    }
-    match signal {
-        0 => {}
-        // `detach` discards the signal of this stop, so it is sent again.
-        // SAFETY: takes no pointer; the child is not reaped.
-        signal => drop(unsafe { libc::kill(pid, signal) }),
-    }
-    Ok(None)
+/// # Safety
+/// Call it in a fresh child.
+pub(super) unsafe fn attach_in_child() -> bool {
+    // SAFETY: the request takes no further arguments; raise takes a valid signal.
+    unsafe { libc::ptrace(libc::PTRACE_TRACEME) != -1 && libc::raise(libc::SIGSTOP) == 0 }
 }
 
-/// Lets a stopped child run.
+/// Lets a child that called [`attach_in_child`] run until it is ready. Returns also the programs
+/// that it executed meanwhile without the privileges of their owner.
+///
+/// # Errors
+/// ptrace(2) or waitpid(2) fails.
+pub(super) fn hold(pid: i32, until: &mut HeldUntil<'_>) -> io::Result<(HeldEnd, Vec<PathBuf>)> {
+    let mut unprivileged = Vec::new();
+    let (mut attached, mut maps_code) = (false, false);
+    let mut run = libc::PTRACE_CONT;
+    loop {
+        let stop = match wait(pid, until.waits_on)? {
+            Some(Waited::Ended(status)) => return Ok((HeldEnd::Ended(status), unprivileged)),
+            Some(Waited::Stopped(stop)) => stop,
+            None => return Ok((HeldEnd::GivenUp(give_up(pid)?), unprivileged)),
+        };
+        let mut signal = 0;
+        let check = match stop {
+            Stop::Signal(sent) => {
+                let is_first = !attached && sent == libc::SIGSTOP;
+                if is_first {
+                    attached = true;
+                    ptrace(libc::PTRACE_SETOPTIONS, pid, OPTIONS)?;
+                } else {
+                    signal = sent;
+                }
+                false
+            }
+            Stop::Exec => {
+                unprivileged.extend(unprivileged_program(pid));
+                run = match until.maps_later || is_dynamic_linker(pid) {
+                    true => libc::PTRACE_SYSCALL,
+                    false => libc::PTRACE_CONT,
+                };
+                true
+            }
+            Stop::SystemCall => {
+                let began = begins_to_map_code(pid);
+                let ended = maps_code && began.is_none();
+                maps_code = began == Some(true);
+                ended
+            }
+            Stop::Other => false,
+        };
+        if check && (until.is_ready)() {
+            return Ok((HeldEnd::Ready, unprivileged));
+        }
+        resume(run, pid, signal)?;
+    }
+}
+
+/// Lets a stopped child run without a tracer.
 ///
 /// # Errors
 /// It was killed.
@@ -60,43 +117,134 @@ pub(super) fn detach(pid: i32) -> io::Result<()> {
     ptrace(libc::PTRACE_DETACH, pid, 0)
 }
 
-/// Status that waitpid(2) reports.
-struct Waited(i32);
-
-impl Waited {
-    fn ended(&self) -> Option<ExitStatus> {
-        let ended = libc::WIFEXITED(self.0) || libc::WIFSIGNALED(self.0);
-        ended.then(|| ExitStatus::from_raw(self.0))
+/// Sends SIGTERM to a running child and detaches it. Returns its status if it ended.
+fn give_up(pid: i32) -> io::Result<Option<ExitStatus>> {
+    // Only a stopped child can be detached; it cannot block SIGSTOP, which comes after SIGTERM.
+    for signal in [libc::SIGTERM, libc::SIGSTOP] {
+        // SAFETY: takes no pointer; the child is not reaped.
+        unsafe { libc::kill(pid, signal) };
     }
+    let end = Instant::now() + DETACH_TIMEOUT;
+    while let Some(waited) = wait(pid, &mut || Instant::now() < end)? {
+        let signal = match waited {
+            Waited::Ended(status) => return Ok(Some(status)),
+            Waited::Stopped(Stop::Signal(libc::SIGSTOP)) => {
+                resume(libc::PTRACE_DETACH, pid, 0)?;
+                return Ok(None);
+            }
+            Waited::Stopped(Stop::Signal(signal)) => signal,
+            Waited::Stopped(_) => 0,
+        };
+        resume(libc::PTRACE_CONT, pid, signal)?;
+    }
+    Ok(None)
+}
 
-    /// Returns the signal that the child is about to get; 0 at a system call or an exec.
-    fn signal(&self) -> i32 {
-        let is_event = self.0 >> 16 != 0;
-        match libc::WSTOPSIG(self.0) {
-            signal if is_event || signal & SYSTEM_CALL != 0 => 0,
-            signal => signal,
-        }
+/// Lets a stopped child run until its next stop. It may have been killed: waitpid(2) reports that.
+fn resume(run: libc::c_uint, pid: i32, signal: i32) -> io::Result<()> {
+    match ptrace(run, pid, signal) {
+        Err(why) if why.raw_os_error() == Some(libc::ESRCH) => Ok(()),
+        done => done,
     }
 }
 
-fn wait(pid: i32, end: Instant) -> io::Result<Waited> {
+/// A report of waitpid(2).
+enum Waited {
+    Ended(ExitStatus),
+    Stopped(Stop),
+}
+
+/// Why a traced child has stopped.
+enum Stop {
+    /// It is about to get this signal.
+    Signal(i32),
+    /// It has executed a program.
+    Exec,
+    /// It begins or ends a system call.
+    SystemCall,
+    Other,
+}
+
+impl Waited {
+    fn of(status: i32) -> Waited {
+        if libc::WIFEXITED(status) || libc::WIFSIGNALED(status) {
+            return Waited::Ended(ExitStatus::from_raw(status));
+        }
+        Waited::Stopped(match (status >> 16, libc::WSTOPSIG(status)) {
+            (libc::PTRACE_EVENT_EXEC, _) => Stop::Exec,
+            (0, signal) if signal & SYSTEM_CALL != 0 => Stop::SystemCall,
+            (0, signal) => Stop::Signal(signal),
+            _ => Stop::Other,
+        })
+    }
+}
+
+/// Waits until the child stops or ends; None once `waits_on` returns false.
+fn wait(pid: i32, waits_on: &mut dyn FnMut() -> bool) -> io::Result<Option<Waited>> {
     let begin = Instant::now();
-    while Instant::now() < end {
+    loop {
         let mut status = 0;
         // SAFETY: the kernel writes one int to `status`.
         match unsafe { libc::waitpid(pid, &raw mut status, libc::WNOHANG) } {
             0 if begin.elapsed() < BUSY => std::thread::yield_now(),
-            0 => std::thread::sleep(POLL_INTERVAL),
+            0 if !waits_on() => return Ok(None),
+            0 => std::thread::sleep((begin.elapsed() / 16).clamp(POLL_MIN, POLL_MAX)),
             -1 => {
                 let why = io::Error::last_os_error();
                 if why.kind() != io::ErrorKind::Interrupted {
                     return Err(why);
                 }
             }
-            _ => return Ok(Waited(status)),
+            _ => return Ok(Some(Waited::of(status))),
         }
     }
-    Err(io::ErrorKind::TimedOut.into())
+}
+
+/// Returns whether a child at a system call begins one that maps code; None if it ends one.
+fn begins_to_map_code(pid: i32) -> Option<bool> {
+    const GET_SYSCALL_INFO: libc::c_uint = 0x420e;
+    const ENTRY: u8 = 1;
+    // `struct ptrace_syscall_info` (include/uapi/linux/ptrace.h): the kind, the architecture, two
+    // addresses, and at an entry the number and six arguments.
+    let mut info = [0_u64; 16];
+    // SAFETY: the kernel writes at most the given size to the array.
+    let size =
+        unsafe { libc::ptrace(GET_SYSCALL_INFO, pid, size_of_val(&info), info.as_mut_ptr()) };
+    if size == -1 {
+        // Linux before 5.3, which cannot remove a breakpoint at an exec either.
+        return Some(false);
+    }
+    let [kind, ..] = info[0].to_ne_bytes();
+    let (number, protection) = (info[3] as libc::c_long, info[6] as libc::c_int);
+    let maps = [libc::SYS_mmap, libc::SYS_mprotect, libc::SYS_pkey_mprotect].contains(&number);
+    (kind == ENTRY).then_some(maps && protection & libc::PROT_EXEC != 0)
+}
+
+/// Returns whether a child has executed the dynamic linker itself, which then maps the program that
+/// its argument names.
+fn is_dynamic_linker(pid: i32) -> bool {
+    let program = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+    program.file_name().is_some_and(|name| name.as_bytes().starts_with(b"ld"))
+}
+
+/// Returns the program that a child has just executed if it is set-user-ID or set-group-ID and the
+/// child did not get that ID.
+fn unprivileged_program(pid: i32) -> Option<PathBuf> {
+    let program = format!("/proc/{pid}/exe");
+    let file = std::fs::metadata(&program).ok()?;
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let has = |bits: u32| file.mode() & bits == bits;
+    let got = |label, id: u32| effective_id(&status, label) == Some(id);
+    // A group that may not execute it marks a mandatory lock instead.
+    let lost = has(libc::S_ISUID) && !got("Uid:", file.uid())
+        || has(libc::S_ISGID | libc::S_IXGRP) && !got("Gid:", file.gid());
+    lost.then(|| std::fs::read_link(&program).unwrap_or_else(|_| program.into()))
+}
+
+/// Returns the second number of a line of `/proc/PID/status`.
+fn effective_id(status: &str, label: &str) -> Option<u32> {
+    let line = status.lines().find_map(|line| line.strip_prefix(label))?;
+    line.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
 fn ptrace(request: libc::c_uint, pid: i32, data: i32) -> io::Result<()> {

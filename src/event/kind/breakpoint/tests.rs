@@ -8,7 +8,7 @@ use crate::event::selector::Selector;
 /// `table` (64).
 struct Symbols;
 
-const LOADED: LoadedFile = LoadedFile { file: (1, 2), offset: 0, address: 0 };
+const LOADED: LoadedFile = LoadedFile { file: (1, 2), offset: 0, address: 0, is_library: false };
 
 impl SymbolFinder for Symbols {
     fn symbol(&self, file: Option<&str>, name: &str) -> Result<FoundSymbol> {
@@ -83,6 +83,11 @@ fn what_the_cpu_cannot_watch_is_refused_with_the_fix() {
     assert!(why("mem:vfs_read/4:x").contains("omit the length"));
     assert!(why("mem:jiffies:rwx").contains("use two events"));
     assert!(why("mem:./p:flags+8").contains("'flags' has only 8 bytes"));
+    assert!(
+        why("mem:jiffies:rwq")
+            .ends_with("':rwq' is not an access; use letters of rwx, as in mem:jiffies:rw")
+    );
+    assert!(why("mem:jifies:rwq").contains("there is no 'rwq'"));
     assert!(why("mem:jiffies/8:w:q").contains("`:q` is not part of a name; write mem:"));
     assert!(why("mem:./p:").contains("incomplete name"));
     assert!(why("mem:0xyz").contains("'0xyz' is not a number"));
@@ -101,6 +106,37 @@ fn a_symbol_of_a_program_needs_a_task() {
     let missing = breakpoint.attr_fields_for_task(own).unwrap_err().to_string();
     assert!(missing.contains("has not mapped ./p"), "{missing}");
     assert_eq!(of("mem:jiffies").attr_fields_for_task(-1).unwrap(), []);
+}
+
+#[test]
+fn a_symbol_of_a_crafted_file_cannot_lead_into_the_kernel() {
+    use std::os::unix::fs::MetadataExt as _;
+    let own = std::process::id();
+    let program = std::fs::metadata("/proc/self/exe").unwrap();
+    let mapped = crate::sys::maps::executable(own).unwrap();
+    let code = mapped.iter().find(|row| row.inode == program.ino()).unwrap();
+    let file = (program.dev(), program.ino());
+    let watched = |linked: u64, address: u64| {
+        let loaded = LoadedFile { file, offset: code.offset, address: linked, is_library: false };
+        let of = of("mem:./p:flags:w");
+        let program = of.program.as_ref().map(|p| ProgramOfBreakpoint { loaded, ..p.clone() });
+        let fields = Breakpoint { address, program, ..of }.fields_for_task(own.cast_signed());
+        fields.map(|fields| fields[0].1).map_err(|why| why.to_string())
+    };
+    assert_eq!(watched(0x1000, 0x1010), Ok(code.start + 0x10));
+    assert_eq!(watched(0x4000, 0x1000), Ok(code.start - 0x3000));
+    // The kernel's own addresses, also by a sum that wraps around, and the last byte of eight.
+    for (linked, address) in [
+        (0, 0xffff_ffff_8200_0000),
+        (0, i64::MAX as u64),
+        (code.start, (1 << 63) - 4),
+        (i64::MAX as u64, 0x1000),
+        (0x8000_0000_0000_0000, 0x1000),
+        (u64::MAX - 0xfff, 0xffff_ffff_8200_0000),
+    ] {
+        let why = watched(linked, address).unwrap_err();
+        assert!(why.contains("is damaged") || why.contains("has not mapped"), "{why}");
+    }
 }
 
 #[test]

@@ -44,7 +44,8 @@ impl ProgramFile {
             return Err(self.chosen(name));
         }
         let is_code = |s: &Segment| s.kind == LOAD && s.flags & EXECUTABLE != 0;
-        let code = elf(&self.object).and_then(|elf| elf.segments().find(is_code));
+        let elf = elf(&self.object);
+        let code = elf.and_then(|elf| elf.segments().find(is_code));
         let code = code.with_context(|| format!("{file} has no executable segment"))?;
         Ok(FoundSymbol {
             address: symbol.address,
@@ -54,6 +55,7 @@ impl ProgramFile {
                 file: self.file,
                 offset: code.offset,
                 address: code.address,
+                is_library: elf.is_none_or(|elf| !elf.is_program()),
             }),
         })
     }
@@ -66,7 +68,8 @@ impl ProgramFile {
     ) -> Vec<String> {
         let usable = self.each_symbol().filter(|s| s.kind != ElfSymbolKind::ThreadLocal);
         let names = usable.filter_map(|symbol| std::str::from_utf8(symbol.name).ok());
-        let names: BTreeSet<&str> = names.filter(|name| wanted(name)).collect();
+        let names = names.filter(|name| is_name(name) && wanted(name));
+        let names: BTreeSet<&str> = names.collect();
         names.into_iter().take(most).map(str::to_owned).collect()
     }
 
@@ -94,4 +97,9 @@ impl ProgramFile {
         };
         anyhow!("{file} has no symbol '{name}'{hint}")
     }
+}
+
+/// Returns whether a symbol can be written in the name of an event, and printed.
+fn is_name(symbol: &str) -> bool {
+    !symbol.contains(|c: char| "/,|:+".contains(c) || c.is_whitespace() || c.is_control())
 }
