@@ -10,6 +10,7 @@ live_tests! {
     parameters_have_the_names_and_types_of_the_debug_information,
     text_and_members_of_structures_are_read_on_request,
     parameters_are_read_from_a_debug_file,
+    parameters_are_read_from_compressed_sections_and_from_other_units,
     parameters_that_cannot_be_read_are_refused_with_the_reason,
     parameters_of_a_kernel_function_are_read_by_the_kernels_types,
 }
@@ -99,6 +100,33 @@ fn parameters_are_read_from_a_debug_file() {
     program.run(Command::new("objcopy").args(["--add-gnu-debuglink=chain.debug", "chain"]));
     let run = program.watched(&["trace", "-e", &program.function("uprobe", "handle(level)")], N, 0);
     assert_eq!(sum(&run, "level"), 250 * i128::from(N), "{}", run.stderr);
+}
+
+fn parameters_are_read_from_compressed_sections_and_from_other_units() {
+    // The sections of a small program are compressed only if that makes them smaller.
+    let padding = "int padding_with_a_long_name_that_compresses_well;\n";
+    let padding: String = (0..200).map(|i| padding.replace("well", &format!("well_{i}"))).collect();
+    let source = padding + SOURCE;
+    let link_time = &["-g", "-O2", "-flto"];
+    for (flags, compression) in [
+        (&["-g"][..], "zlib"),
+        (&["-g"], "zstd"),
+        (link_time, "none"),
+        (link_time, "zstd"),
+        (&["-gdwarf-4", "-O2", "-flto"], "zlib"),
+    ] {
+        let program = Program::of(&source, flags);
+        let compress = format!("--compress-debug-sections={compression}");
+        program.run(Command::new("objcopy").args([&compress, "chain"]));
+        let event = program.function("uprobe", "handle(fd, level, req.kind, req.depth)");
+        let run = program.watched(&["trace", "-e", &event], N, 0);
+        assert_eq!(run.of("event").count() as u32, N, "{flags:?} {compression}: {}", run.stderr);
+        for (i, event) in run.of("event").enumerate() {
+            assert_eq!((&event["fd"], &event["level"]), (&(-(i as i64)).into(), &250.into()));
+            assert_eq!((&event["req_kind"], &event["req_depth"]), (&200.into(), &(-5).into()));
+        }
+        run.is_complete();
+    }
 }
 
 fn parameters_that_cannot_be_read_are_refused_with_the_reason() {
