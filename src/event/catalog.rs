@@ -19,6 +19,7 @@ use crate::{
             self, Event, EventFiles, FoundNames, ReadPmu, ReadTraceFormat,
             function::{self, FunctionName, Functions},
         },
+        other_tools::event_hint,
         selector::Selector,
     },
 };
@@ -288,6 +289,7 @@ impl TracefsCatalog {
     fn parse_name(&self, name: &str) -> Result<Event> {
         match kind::parse(name, &self.files())? {
             Some(event) => Ok(event),
+            None if !event_hint(name).is_empty() => bail!("no event '{name}'{}", event_hint(name)),
             None => match &*self.suggestions(name)? {
                 [] => bail!("no event '{name}' (perilune list shows all)"),
                 similar => bail!("no event '{name}'{}", did_you_mean(similar)),

@@ -11,7 +11,8 @@ pub struct OtherTool {
     pub tool: &'static str,
     /// The monitor of perilune after which it is typed; empty after any.
     pub after: &'static str,
-    /// As it is typed: a command, an option, or an attribute `name=`.
+    /// As it is typed: a command, an option, an attribute `name=`, or the prefix `kind:` of an
+    /// event.
     pub typed: &'static str,
     /// The text to write instead, in Markdown.
     pub here: &'static str,
@@ -37,6 +38,9 @@ pub const OTHER_TOOLS: &[OtherTool] = rows! {
     "perf": ["probe"]
         "name the function as an event: `-e kprobe:FUNCTION`, `-e uprobe:FILE:FUNCTION`";
     "perf": ["ftrace"] "`trace -e kprobe:FUNCTION`, or `nested` for calls inside calls";
+    "perf": ["fprobe:"] "`kprobe:FUNCTION` for a call, `kretprobe:FUNCTION` for a return";
+    "perf": ["tprobe:"] "`SYSTEM:EVENT`, the tracepoint itself; `perilune list` shows all";
+    "perf": ["eprobe:"] "`SYSTEM:EVENT`, the event itself; a script reads all of its fields";
     "perf": ["-G"] "`--cgroup PATH`";
     "perf": ["--for-each-cgroup"] "`--cgroup GLOB`";
     "perf": ["--sort"] "`top -k EXPRESSION`";
@@ -80,6 +84,12 @@ pub const OTHER_TOOLS: &[OtherTool] = rows! {
     "perf-prof": ["--kvmclock"] "omit it: times are those of CLOCK_MONOTONIC";
     "perf-prof": ["--monotonic"] "omit it: times are those of CLOCK_MONOTONIC";
     "bpftrace": ["bpftrace"] "`eval CODE`; see docs/one-liners.md";
+    "bpftrace": ["kfunc:"] "`kprobe:FUNCTION`, with its parameters by name";
+    "bpftrace": ["fentry:"] "`kprobe:FUNCTION`, with its parameters by name";
+    "bpftrace": ["kretfunc:"] "`kretprobe:FUNCTION`, with `retval`";
+    "bpftrace": ["fexit:"] "`kretprobe:FUNCTION`, with `retval`";
+    "bpftrace": ["watchpoint:"] "`mem:ADDRESS/LEN:rw`";
+    "bpftrace": ["tracepoint:"] "`SYSTEM:EVENT`, without a prefix";
     "bpftrace": ["runqlat"] "`rundelay`";
     "bpftrace": ["offcputime"] "`task-state -g`";
     "bpftrace": ["biolatency"] "`blktrace`";
@@ -114,10 +124,16 @@ pub fn attribute_hint(name: &str) -> String {
     OTHER_TOOLS.iter().find(known).map_or_else(String::new, OtherTool::hint)
 }
 
+/// Returns the end of a message about an event that does not exist, or nothing.
+pub fn event_hint(name: &str) -> String {
+    let known = |row: &&OtherTool| row.typed.ends_with(':') && name.starts_with(row.typed);
+    OTHER_TOOLS.iter().find(known).map_or_else(String::new, OtherTool::hint)
+}
+
 impl OtherTool {
-    /// Returns whether it is a command, not an option or attribute.
+    /// Returns whether it is a command, not an option, an attribute or a prefix.
     fn is_command(&self) -> bool {
-        self.after.is_empty() && !self.typed.starts_with('-')
+        self.after.is_empty() && !self.typed.starts_with('-') && !self.typed.ends_with(':')
     }
 
     fn hint(&self) -> String {
@@ -176,6 +192,8 @@ mod tests {
         assert!(hint("multi-trace", "hide<").contains("'--than TIME'"));
         assert!(attribute_hint("role").contains("one '-e' for each stage"));
         assert_eq!(attribute_hint("rol"), "");
+        assert!(event_hint("fprobe:vfs_read").contains("'kprobe:FUNCTION' for a call"));
+        assert_eq!((&*event_hint("sched:x"), &*hint("", "fprobe:")), ("", ""));
         assert!(hint("rundelay", "-e").contains("'--filter' selects tasks"));
     }
 }

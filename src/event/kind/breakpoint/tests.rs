@@ -120,7 +120,7 @@ fn a_symbol_of_a_crafted_file_cannot_lead_into_the_kernel() {
         let loaded = LoadedFile { file, offset: code.offset, address: linked, is_library: false };
         let of = of("mem:./p:flags:w");
         let program = of.program.as_ref().map(|p| ProgramOfBreakpoint { loaded, ..p.clone() });
-        let fields = Breakpoint { address, program, ..of }.fields_for_task(own.cast_signed());
+        let fields = Breakpoint { address, program, ..of }.attr_fields_for_task(own.cast_signed());
         fields.map(|fields| fields[0].1).map_err(|why| why.to_string())
     };
     assert_eq!(watched(0x1000, 0x1010), Ok(code.start + 0x10));
