@@ -27,7 +27,8 @@ pub struct EventOwner {
     pub comm: [u8; 16],
 }
 
-/// The addresses at which copies are returned.
+/// The addresses at which copies are returned. One is valid as long as a table holds it: the memory
+/// of a dropped table may belong to another event by now.
 #[derive(Default)]
 pub(super) struct CopyAddresses(RefCell<Vec<Rc<CopyAddress>>>);
 
@@ -36,14 +37,17 @@ impl CopyAddresses {
     #[inline]
     pub(super) fn owner_of(&self, slot: &Slot) -> Option<EventOwner> {
         let addresses = self.0.borrow();
-        let address = addresses.iter().find(|address| std::ptr::eq(address.at, slot));
+        let is_at = |of: &&Rc<CopyAddress>| std::ptr::eq(of.at, slot) && Rc::strong_count(of) > 1;
+        let address = addresses.iter().find(is_at);
         address.map(|address| address.owner.get())
     }
 
     /// Registers a slot at which copies are returned from now on; it must not move.
     pub(super) fn register(&self, slot: &Slot) -> Rc<CopyAddress> {
         let address = Rc::new(CopyAddress { at: slot, owner: Cell::default() });
-        self.0.borrow_mut().push(address.clone());
+        let mut addresses = self.0.borrow_mut();
+        addresses.retain(|known| Rc::strong_count(known) > 1);
+        addresses.push(address.clone());
         address
     }
 }
@@ -99,5 +103,25 @@ impl EventCopy {
     /// Returns the bytes allocated in addition to the struct itself.
     pub(super) fn bytes(&self) -> usize {
         self.raw.capacity() + self.chain.capacity() * size_of::<u64>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_addresses_of_dropped_tables_are_forgotten() {
+        let (addresses, slots) = (CopyAddresses::default(), [Slot::NONE; 3]);
+        let held = addresses.register(&slots[0]);
+        for _ in 0..1000 {
+            addresses.register(&slots[1]);
+            assert_eq!(addresses.owner_of(&slots[1]), None, "its table is gone");
+        }
+        let last = addresses.register(&slots[2]);
+        assert!(addresses.owner_of(&slots[0]).is_some() && addresses.owner_of(&slots[2]).is_some());
+        assert_eq!(addresses.0.borrow().len(), 2);
+        drop((held, last));
+        assert_eq!(addresses.owner_of(&slots[0]), None);
     }
 }

@@ -150,7 +150,12 @@ impl Live {
             let target = PerfTarget { pid: tid, cpu: cpu as i32 };
             let (cgroup, probe, array) = (cgroup.as_ref(), probe.as_ref(), array.as_ref());
             let joining = OpenParams { target, cgroup, probe, array, on, on_exec: false };
-            let attr = opening.attr_for_task(&attr, tid)?;
+            let attr = match opening.attr_for_task(&attr, tid) {
+                Ok(attr) => attr,
+                // The task ended, or executed another program.
+                Err(_) if tid >= 0 => continue,
+                Err(why) => return Err(why),
+            };
             let (event, place) = match groups.open(opening, &attr, &joining) {
                 Ok((opened, place)) => (opened.event, place),
                 Err(why) if tid >= 0 && errno_of(&why) == Some(libc::ESRCH) => continue,
