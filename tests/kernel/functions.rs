@@ -17,6 +17,7 @@ use crate::{
     tool::{Run, Tool},
 };
 
+pub(crate) mod in_kernel;
 pub(crate) mod instructions;
 pub(crate) mod parameters;
 pub(crate) mod refusals;

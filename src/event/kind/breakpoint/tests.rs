@@ -119,7 +119,7 @@ fn a_symbol_of_a_crafted_file_cannot_lead_into_the_kernel() {
     let watched = |linked: u64, address: u64| {
         let loaded = LoadedFile { file, offset: code.offset, address: linked, is_library: false };
         let of = of("mem:./p:flags:w");
-        let program = of.program.as_ref().map(|p| ProgramOfBreakpoint { loaded, ..p.clone() });
+        let program = of.program.as_ref().map(|p| BreakpointFile { loaded, ..p.clone() });
         let fields = Breakpoint { address, program, ..of }.attr_fields_for_task(own.cast_signed());
         fields.map(|fields| fields[0].1).map_err(|why| why.to_string())
     };

@@ -1,0 +1,71 @@
+//! Probes in the kernel: calls, arguments and return values are those of the program, and a killed
+//! run leaves nothing.
+
+use super::{Program, sum};
+use crate::live::{live_tests, skip_anywhere};
+use crate::tool::Tool;
+
+live_tests! {
+    calls_and_returns_of_a_kernel_function_have_the_values_of_the_caller,
+    probes_of_a_killed_run_are_removed_by_the_next,
+}
+
+/// Reads 1, 2 … N bytes of its own file.
+const READS: &str = r#"
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+    static char bytes[4096];
+    int fd = open("/proc/self/exe", O_RDONLY);
+    for (long i = 1, n = atol(argv[1]); i <= n; i++)
+        if (read(fd, bytes, i) != i || lseek(fd, 0, SEEK_SET)) return 1;
+    return 0;
+}
+"#;
+
+const N: u32 = 300;
+const EVENTS: &str = "/sys/kernel/tracing/kprobe_events";
+
+fn with_kprobes() -> Program {
+    if !std::path::Path::new("/sys/bus/event_source/devices/kprobe").exists() {
+        skip_anywhere("this kernel has no kprobes");
+    }
+    Program::of(READS, &[])
+}
+
+fn calls_and_returns_of_a_kernel_function_have_the_values_of_the_caller() {
+    let program = with_kprobes();
+    let n = i128::from(N);
+    let filter = "/file_f_path_dentry_d_name_name == \"chain\" && count <= 300/";
+    let event = format!("kprobe:vfs_read(count, file.f_path.dentry.d_name.name){filter}");
+    let run = program.watched(&["trace", "-e", &event], N, 0);
+    assert_eq!(run.of("event").count() as i128, n, "{}", run.stderr);
+    assert_eq!(sum(&run, "count"), n * (n + 1) / 2);
+    run.is_complete();
+    // Without names all parameters are there; the dynamic linker and the shell read, too.
+    let run = program.watched(&["trace", "-e", "kprobe:ksys_read/count <= 300/"], N, 0);
+    let counts: Vec<i64> = run.of("event").filter_map(|event| event["count"].as_i64()).collect();
+    assert_eq!(
+        counts[counts.len() - N as usize..],
+        (1..=n as i64).collect::<Vec<_>>(),
+        "{counts:?}"
+    );
+    let run = program.watched(&["trace", "-e", "kretprobe:ksys_read"], N, 0);
+    let returned: Vec<i64> = run.of("event").filter_map(|event| event["retval"].as_i64()).collect();
+    assert_eq!(returned[returned.len() - N as usize..], (1..=n as i64).collect::<Vec<_>>());
+    run.is_complete();
+}
+
+fn probes_of_a_killed_run_are_removed_by_the_next() {
+    let program = with_kprobes();
+    let read = || std::fs::read_to_string(EVENTS).expect("tracefs is mounted");
+    let tool = Tool::attach(&["trace", "-e", "kprobe:vfs_read(count)"]);
+    let group = format!(":perilune_{}/", tool.pid());
+    assert!(read().contains(&group), "{}", read());
+    drop(tool);
+    assert!(read().contains(&group), "a killed run cannot remove its probes: {}", read());
+    let run = program.watched(&["trace", "-e", "kprobe:vfs_read(count)/count <= 300/"], N, 0);
+    assert!(run.of("event").count() >= N as usize, "{}", run.stderr);
+    assert!(!read().contains(":perilune_"), "{}", read());
+}
