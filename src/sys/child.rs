@@ -127,22 +127,21 @@ impl Workload {
         }
         let (end, unprivileged) = traced::hold(self.pid, until)?;
         self.unprivileged = unprivileged;
-        let loaded = match end {
+        Ok(match end {
             HeldEnd::Ready => {
                 self.stopped = true;
-                return Ok(Loaded::Ready);
+                Loaded::Ready
             }
             HeldEnd::Ended(status) => {
                 self.status = Some(status);
+                self.executed()?;
                 Loaded::Ended
             }
             HeldEnd::GivenUp(status) => {
                 self.status = status;
                 Loaded::GivenUp
             }
-        };
-        self.executed()?;
-        Ok(loaded)
+        })
     }
 
     /// Returns the programs that [`Workload::load`] executed without the privileges of their owner

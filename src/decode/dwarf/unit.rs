@@ -84,7 +84,7 @@ impl<'a> DwarfUnit<'a> {
         Ok(Prototype { parameters, result: self.type_of(&function) })
     }
 
-    /// Returns the index of the unit at an offset in `.debug_info`, and reads it if it is not known.
+    /// Returns the index of the unit at an offset in `.debug_info`, which it reads if necessary.
     fn read(&self, at: usize) -> Option<usize> {
         let mut units = self.units.borrow_mut();
         if let Some(known) = units.iter().position(|(offset, _)| *offset == at) {

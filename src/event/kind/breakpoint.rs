@@ -129,8 +129,8 @@ impl EventProperties for Breakpoint {
         let Ok(tid) = u32::try_from(tid) else { bail!(NEEDS_TASK) };
         let bias = program.loaded.bias(tid).map_err(|why| {
             anyhow!(
-                "failed to read the mappings of task {tid}: {why}; run as its user, or as root with \
-                 CAP_SYS_PTRACE"
+                "failed to read the mappings of task {tid}: {why}; run as its user, or as root \
+                 with CAP_SYS_PTRACE"
             )
         })?;
         let Some(bias) = bias else {

@@ -257,8 +257,6 @@ impl ProgramFile {
         if names.is_empty() {
             return self.no_symbols();
         }
-        names.sort_unstable();
-        names.dedup();
         let near = nearest(name, names.iter().copied());
         let file = self.path.display();
         let hint = match near.is_empty() {

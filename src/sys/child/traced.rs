@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 pub struct HeldUntil<'a> {
     /// Returns whether the command has mapped all that is awaited.
     pub is_ready: &'a mut dyn FnMut() -> bool,
-    /// Returns whether to go on waiting; called at least every [`POLL_MAX`].
+    /// Returns whether to go on waiting; called at least every 5 ms.
     pub waits_on: &'a mut dyn FnMut() -> bool,
     /// Whether a file may be mapped after the exec, as libraries are.
     pub maps_later: bool,

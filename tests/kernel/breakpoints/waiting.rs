@@ -33,7 +33,8 @@ const WRAPPER: &str = r#"
 volatile long counter;
 static volatile int arrived;
 static void take(int n, siginfo_t *info, void *c) {
-    arrived = info->si_code == SI_QUEUE && info->si_value.sival_int == 42 && info->si_pid == getpid();
+    int is_ours = info->si_code == SI_QUEUE && info->si_pid == getpid();
+    arrived = is_ours && info->si_value.sival_int == 42;
 }
 int main(int argc, char **argv) {
     if (!strcmp(argv[1], "switches")) {
