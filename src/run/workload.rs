@@ -121,7 +121,7 @@ pub(super) fn load(
 }
 
 /// Returns the outcome of a command that [`load`] could not execute, and prints the reason: there
-/// is no output yet.
+/// is not yet an output.
 ///
 /// # Errors
 /// It was executed.

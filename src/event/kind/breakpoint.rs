@@ -289,7 +289,7 @@ fn breakpoint(name: &BreakpointName<'_>, symbols: Option<&dyn SymbolFinder>) -> 
     })
 }
 
-/// Returns the error for `mem:SYMBOL:LETTERS` with a letter that is no access: it is split as if
+/// Returns the error for `mem:SYMBOL:LETTERS` with a letter other than `rwx`: it is split as if
 /// SYMBOL were a program. None unless the kernel has the symbol.
 fn misread_access(name: &BreakpointName<'_>, symbols: &dyn SymbolFinder) -> Option<anyhow::Error> {
     let symbol = name.file.filter(|file| !file.contains('/'))?;

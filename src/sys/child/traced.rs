@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-/// What a command is held for.
+/// The condition until which a command is held.
 pub struct HeldUntil<'a> {
     /// Returns whether the command has mapped all that is awaited.
     pub is_ready: &'a mut dyn FnMut() -> bool,
