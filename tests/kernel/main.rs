@@ -10,6 +10,7 @@ mod blktrace;
 mod breakpoints;
 mod changes;
 mod command;
+mod container_names;
 mod containers;
 mod count_modes;
 mod counters;
@@ -82,6 +83,7 @@ fn main() -> ExitCode {
         breakpoints::waiting::tests(),
         changes::tests(),
         command::tests(),
+        container_names::tests(),
         containers::tests(),
         count_modes::tests(),
         counters::tests(),
