@@ -13,7 +13,7 @@ local memory, rows = require "memory", require "rows"
 
 local m = monitor {
   summary = "page cache: pages read, mapped, added and removed, and the share of hits",
-  order = false,
+  group = "memory", order = false,
   options = {
     flag { "files", help = "a row for each file, by device and inode, as well" },
     number { "rows", default = 30, help = "number of rows" },

@@ -11,7 +11,7 @@
 --   perilune container --groups
 local m = monitor {
   summary = "CPU, switches, faults, disk and network I/O by container",
-  order = false, every = "1s",
+  group = "processes", order = false, every = "1s",
   options = { flag { "groups", help = "a row for each control group instead" } },
 }
 

@@ -8,7 +8,8 @@ local running = require "running"
 
 local m = monitor {
   summary = "how long tasks stay on a CPU each time",
-  order = true, idle = "a task that neither sleeps nor is preempted has no stay that ends",
+  group = "cpu", order = true,
+  idle = "a task that neither sleeps nor is preempted has no stay that ends",
   options = { "perins" },
 }
 

@@ -9,7 +9,7 @@ local grouped = require "grouped"
 
 local m = monitor {
   summary = "frequencies of the CPUs: time at each, and changes",
-  order = true, whole_cpus = true,
+  group = "cpu", order = true, whole_cpus = true,
   idle = "no driver reported a change; see /sys/devices/system/cpu/cpu0/cpufreq/scaling_driver",
 }
 

@@ -9,7 +9,7 @@
 --   perilune dns --than 100ms
 local m = monitor {
   summary = "look-ups of host names: name, duration, result",
-  order = true,
+  group = "network", order = true,
   options = {
     text { "library", value = "FILE", default = "libc.so.6", help = "C library" },
     flag { "each", help = "print each look-up" },

@@ -11,7 +11,7 @@ local probes, keys = require "probes", require "key"
 
 local m = monitor {
   summary = "calls of functions by name, of all that a glob matches",
-  order = false,
+  group = "events", order = false,
   options = {
     events { "event", short = "e", required = true, value = "EVENTS", groups = 1,
       help = "functions, 'uprobe:FILE:GLOB' or 'kprobe:GLOB', or any other events" },

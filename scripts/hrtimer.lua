@@ -11,7 +11,7 @@ local condition = require "condition"
 
 local m = monitor {
   summary = "what runs when counts of events meet a condition",
-  order = true, whole_cpus = true,
+  group = "events", order = true, whole_cpus = true,
   options = {
     events { "event", short = "e", required = true,
       help = "events to count: sys:name[/filter/alias=…/],…", attrs = { alias = text } },

@@ -12,7 +12,7 @@ local contention = require "contention"
 
 local m = monitor {
   summary = "waits for kernel locks and futexes, and who released them",
-  order = true,
+  group = "locks", order = true,
   options = {
     flag { "kernel", help = "only locks of the kernel" },
     flag { "futex", help = "only futexes" },

@@ -14,7 +14,7 @@ local heap = require "heap"
 
 local m = monitor {
   summary = "memory that programs allocate and do not free, by process or stack",
-  order = true,
+  group = "memory", order = true,
   options = {
     text { "library", value = "FILE", default = "libc.so.6",
       help = "library or program with the allocator: a path, or the name of a library" },

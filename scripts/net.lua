@@ -13,7 +13,7 @@ local drops = require "drops"
 
 local m = monitor {
   summary = "packets and bytes by device, direction, protocol and process",
-  order = false, whole_cpus = true,
+  group = "network", order = false, whole_cpus = true,
   options = {
     text { "device", value = "NAME", help = "only this network device" },
     flag { "drops", help = "show dropped packets by reason and function" },

@@ -15,7 +15,8 @@ local sched = require "sched"
 
 local m = monitor {
   summary = "where tasks sleep and who wakes them, with both stacks",
-  order = true, idle = "a task that sleeps throughout the run has no events; see /proc/PID/stack",
+  group = "cpu", order = true,
+  idle = "a task that sleeps throughout the run has no events; see /proc/PID/stack",
   options = {
     flag { "wakers", help = "only who wakes whom, without stacks" },
     flag { "uninterruptible", short = "D", help = "only uninterruptible sleep (D)" },

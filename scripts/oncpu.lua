@@ -12,7 +12,7 @@ local grouped, ranges, running = require "grouped", require "ranges", require "r
 
 local m = monitor {
   summary = "which CPUs a thread ran on, and which threads ran on a CPU",
-  order = true, idle = "a thread that sleeps throughout the run is on no CPU",
+  group = "cpu", order = true, idle = "a thread that sleeps throughout the run is on no CPU",
   options = {
     text { "prio", value = "RANGES", help = "only threads with these priorities: 0-98,120" },
     number { "rows", default = 20, help = "rows of a thread or CPU; the others are one row" },

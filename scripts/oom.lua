@@ -12,7 +12,7 @@ local memory = require "memory"
 
 local m = monitor {
   summary = "kills by the OOM killer, and what grew and waited before",
-  order = true, every = "1min", whole_cpus = true,
+  group = "memory", order = true, every = "1min", whole_cpus = true,
   idle = "no process was killed for lack of memory, and none grew",
 }
 

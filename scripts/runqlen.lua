@@ -11,7 +11,7 @@ local levels, run_queue = require "levels", require "run_queue"
 
 local m = monitor {
   summary = "length of the run queue of each CPU over time",
-  order = true, every = "1s", whole_cpus = true,
+  group = "cpu", order = true, every = "1s", whole_cpus = true,
 }
 
 local lengths, current ---@type perilune.Levels, table<integer, number>

@@ -14,7 +14,7 @@ local drops, tcp = require "drops", require "sockets"
 
 local m = monitor {
   summary = "TCP connections: duration, bytes, states, retransmits, drops",
-  order = true, whole_cpus = true,
+  group = "network", order = true, whole_cpus = true,
   options = {
     flag { "each", help = "print each connection when it ends" },
     flag { "rtt", help = "show the round-trip time, measured by the kernel" },
