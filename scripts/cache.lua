@@ -1,7 +1,7 @@
 --- How often file data is found in the page cache, by process, in pages.
--- `read`: read by system calls. `mapped`: made accessible by page faults, with their neighbours that
--- were in the cache. `added`: put into the cache, by a read from the disk, with readahead, or by a
--- write of new data. `removed`: under memory pressure, by truncation, or by a request to drop it.
+-- `read`: read by system calls. `mapped`: made accessible by page faults, with those beside them
+-- that were in the cache. `added`: put into the cache, by a read from the disk, with readahead, or
+-- by a write of new data. `removed`: under memory pressure, by truncation, or on request.
 -- `hit%` is the share of read and mapped pages that were not added meanwhile: 0 when a file is read
 -- for the first time, 100 when it is read again. Readahead adds pages for later reads, so short
 -- intervals show too few hits, then too many; a process that also writes shows too few.

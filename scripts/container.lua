@@ -1,4 +1,4 @@
---- What each container uses: CPU time, switches, page faults, bytes to and from disks and networks.
+--- Use of each container: CPU time, switches, page faults, bytes to and from disks and networks.
 -- `-` is everything outside of containers. --groups shows control groups instead, by path.
 -- Names are those of docker, containerd, CRI-O, podman, systemd-nspawn, LXC and Kubernetes; if the
 -- files of the runtime are unknown, the short id.

@@ -33,8 +33,8 @@ local function source(ev, attr, field, needed)
   local names = {}
   for name in pairs(ev.fields) do names[#names + 1] = name end
   table.sort(names)
-  local why = "%s has no field '%s'; select one with %s=: %s"
-  error(why:format(ev.name, field, attr, table.concat(names, ", ")), 0)
+  error(("%s has no field '%s'; select one with %s=: %s"):format(ev.name, field, attr,
+    table.concat(names, ", ")), 0)
 end
 
 function m.init(opt)
@@ -43,9 +43,9 @@ function m.init(opt)
     error("--alloc and --free are the same event; pass the event that frees to --free", 0)
   end
   least = opt.than or 0
-  live  = pending { "comm", "stack", "bytes", key = "pointer", keep = true, lost = "keep" }
-  local sums = { { "bytes", first = true }, "objects" }
-  local stack = opt.call_graph and { "stack", stack_text }
+  live = pending { "comm", "stack", "bytes", key = "pointer", keep = true, lost = "keep" }
+  local sums, stack = { { "bytes", first = true }, "objects" },
+    opt.call_graph and { "stack", stack_text }
   leaks    = kv { "comm", stack, sums = sums, keep = true }
   -- A flame graph contains the certain leaks only.
   possible = kv { "leak", "comm", not opt.flame_graph and stack, sums = sums, keep = true }
@@ -67,9 +67,8 @@ local function report(visit)
   possible:clear()
   for _, block in live:each() do
     if now() - block.time >= least then
-      local unsure = block.unsure
-      if visit then visit(block.event, unsure and { leak = "possible" } or nil) end
-      if unsure then possible:add("possible", block.comm, block.stack, block.bytes, 1)
+      if visit then visit(block.event, block.unsure and { leak = "possible" } or nil) end
+      if block.unsure then possible:add("possible", block.comm, block.stack, block.bytes, 1)
       else leaks:add(block.comm, block.stack, block.bytes, 1) end
     end
   end

@@ -1,6 +1,6 @@
 --- Memory that programs allocate by malloc and its kin, and what of it they did not free: leaks, or
 -- memory in use, at the end of the run. With -g by stack.
--- `live_bytes` and `live` were allocated during the run and not freed since; `bytes` and `calls` are
+-- `live_bytes` and `live` were allocated in the run and not freed since; `bytes` and `calls` are
 -- all that were allocated. Sizes are those that the program asked for. Memory that a process has
 -- not freed when it ends stays in the table. posix_memalign is not seen, nor are allocators of a
 -- program's own; --library is the file with the allocator: libjemalloc.so.2, or a static program.

@@ -63,8 +63,7 @@ function m.init(opt)
   ev:each(function(e)
     if busy and not busy(e) then return end
     if opt.idle and e._tid == 0 then idle = idle + 1
-    elseif printed then emit(e)
-    else samples:add(who(e), e._comm, e._function, e._period, 1) end
+    elseif printed then emit(e) else samples:add(who(e), e._comm, e._function, e._period, 1) end
   end)
 end
 

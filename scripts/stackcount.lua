@@ -1,5 +1,5 @@
 --- Counts the call chains that lead to an event, such as a function, the most frequent first.
--- --sum adds up an expression over the fields of the event instead, such as bytes. -k adds a column:
+-- --sum adds up an expression over the fields of the event instead, as bytes. -k adds a column:
 -- the same chain has a row for each value. The table contains the first --rows chains; JSON, CSV
 -- and the flame graph contain all.
 -- A stack is a list of functions, the innermost first. A program or library that was built without

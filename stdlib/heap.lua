@@ -19,8 +19,8 @@ local ALIGNMENT, PLACES, PROCESSES = 16, 2 ^ 43, 1024
 ---@return number
 function heap.key(pid, ptr) return ptr / ALIGNMENT + pid % PROCESSES * PLACES end
 
---- Opens the events of the allocator in the file `opt.library`. Calls `allocated(e, ptr, call)` when
---- a call has returned memory, with `call.bytes` and, with -g, `call.stack` of its caller; and
+--- Opens the events of the allocator in the file `opt.library`. Calls `allocated(e, ptr, call)`
+--- when a call has returned memory, with `call.bytes` and, with -g, `call.stack` of its caller; and
 --- `freed(e, ptr)` when memory is freed. A call inside another one, such as that of malloc in
 --- calloc, is part of that one.
 ---@param freed fun(e: perilune.Record, ptr: number)

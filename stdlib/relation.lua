@@ -263,16 +263,6 @@ local function columns_of(opt)
   return named, key_column, { "start", draw, arrow = true }, { "end", draw }, key, shown
 end
 
---- Returns a report for each stage whose starts have no end yet.
-local function without_end(on, key, start)
-  local reports = {}
-  for _, stage in ipairs(on.stages) do
-    reports[#reports + 1] = still_open.report("no end yet", { key, start }, stage.open,
-      function(k, s) return { k, s.from } end)
-  end
-  return unpack(reports)
-end
-
 --- Measures how long each pair took: a table and, with `opt.histogram`, a histogram. `opt.than`
 --- prints the two events of each longer pair, `opt.detail` all events around them; `opt.only_than`
 --- does not count other pairs. `look` contains further fields for `latency`. This function and the
@@ -307,7 +297,7 @@ function relation.delay(groups, opt, look)
     })
   end
   return function()
-    return delays, spread, without_end(on, { called, shown }, { "start", name })
+    return delays, spread, still_open.of_stages(on.stages, { called, shown }, { "start", name })
   end
 end
 

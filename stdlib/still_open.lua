@@ -31,4 +31,18 @@ function still_open.report(title, columns, states, row_of)
   return report(title, all, rows)
 end
 
+--- Returns a report for each stage of a relation whose starts have no end yet.
+---@param stages { open: perilune.Pending? }[]
+---@param key perilune.Column
+---@param start perilune.Column
+---@return perilune.Report? ...
+function still_open.of_stages(stages, key, start)
+  local reports = {}
+  for _, stage in ipairs(stages) do
+    reports[#reports + 1] = stage.open and still_open.report("no end yet", { key, start },
+      stage.open, function(k, s) return { k, s.from } end)
+  end
+  return unpack(reports)
+end
+
 return still_open

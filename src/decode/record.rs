@@ -9,7 +9,7 @@
 
 use super::cursor::{Bad, Fields, Words};
 use super::read::{ReadBits, ReadFormat};
-use super::sample::{RecordLayout, Sample, Trailer};
+use super::sample::{RecordLayout, Sample, Trailer, word_at};
 use super::side_band::{
     Aux, AuxOutputHwId, BpfEvent, CallchainDeferred, Cgroup, Comm, CpuMode, FileIdentity,
     ItraceStart, KsymbolRecord, Lost, LostSamples, Mmap, Mmap2, Namespaces, ReadRecord, Switch,
@@ -137,11 +137,8 @@ pub fn parse<'a>(bytes: &'a [u8], layout: &RecordLayout) -> Result<Record<'a>, B
             sample: layout.sample(body)?,
         });
     }
-    let word_at = |at: usize| {
-        let word = record.get(at..).and_then(<[u8]>::first_chunk);
-        word.map(|word| u64::from_ne_bytes(*word))
-    };
-    let start = layout.trailer_start(header.kind, record.len(), word_at).ok_or(Bad::Trailer)?;
+    let start = layout.trailer_start(header.kind, record.len(), |at| word_at(record, at));
+    let start = start.ok_or(Bad::Trailer)?;
     let fields = Fields(record.get(Header::SIZE..start).ok_or(Bad::Trailer)?);
     side_band(header, fields, layout.shape().read_format, layout.trailer(record))
 }

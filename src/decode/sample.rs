@@ -19,11 +19,14 @@
 //! Source: `PERF_RECORD_SAMPLE` and `struct sample_id` in `include/uapi/linux/perf_event.h`, and
 //! `perf_output_sample()` in `kernel/events/core.c`.
 
+mod trailer;
+
 use super::cursor::{Bad, Words};
 use super::read::{ReadBits, ReadFormat};
 use super::record_attrs::RecordAttrs;
 use super::sample_extra::SampleExtra;
 use perf_event_open_sys::bindings as abi;
+pub(super) use trailer::word_at;
 
 /// The layout of the records of one event.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -227,81 +230,9 @@ impl RecordLayout {
         SampleExtra::decode(&self.shape, sample.rest)
     }
 
-    /// Returns the trailer of a whole record other than a sample; None without `sample_id_all`, or
-    /// if the record is too short.
-    pub fn trailer(&self, record: &[u8]) -> Option<Trailer> {
-        let size = self.trailer_size();
-        let kind = halves(Words::new(record), 0).0;
-        let start = self.trailer_start(kind, record.len(), |at| word_at(record, at))?;
-        let words = Words::new(record.get(start..)?);
-        let places = &self.trailer;
-        let (pid, tid) = halves(words, places.tid);
-        let (cpu, _) = halves(words, places.cpu);
-        (size != 0).then(|| Trailer {
-            pid,
-            tid,
-            time: word(words, places.time),
-            id: word(words, places.id),
-            stream_id: word(words, places.stream_id),
-            cpu,
-        })
-    }
-
-    /// Returns the size of the trailer in bytes; 0 without `sample_id_all`.
-    pub fn trailer_size(&self) -> usize {
-        8 * self.trailer.words
-    }
-
     /// Returns the offset of the time, a u64, in a whole sample; None without `PERF_SAMPLE_TIME`.
     pub fn time_offset(&self) -> Option<usize> {
         (self.head.time != ABSENT).then(|| HEADER + 8 * self.head.time)
-    }
-
-    /// Returns the offset of the time, a u64, in any other record, given its kind and size and a
-    /// function that reads a word at an offset; None if it has none.
-    pub fn trailer_time_offset(
-        &self,
-        kind: u32,
-        size: usize,
-        word_at: impl Fn(usize) -> Option<u64>,
-    ) -> Option<usize> {
-        let place = (self.trailer.time != ABSENT).then(|| 8 * self.trailer.time)?;
-        Some(self.trailer_start(kind, size, word_at)? + place)
-    }
-
-    /// Returns the offset of the trailer in a record other than a sample; None if the record is too
-    /// short.
-    ///
-    /// The trailer is the end of the record, except where the kernel makes the record too long: it
-    /// adds the size of a trailer for each event that gets a record of a kernel symbol, a BPF
-    /// program or a change of code, and does not reset it (`perf_event_ksymbol_output()`,
-    /// `perf_event_bpf_output()` and `perf_event_text_poke_output()` in kernel/events/core.c, seen
-    /// on 6.18). What follows the trailer then are old bytes of the ring.
-    pub fn trailer_start(
-        &self,
-        kind: u32,
-        size: usize,
-        word_at: impl Fn(usize) -> Option<u64>,
-    ) -> Option<usize> {
-        let at_end = size.checked_sub(self.trailer_size()).filter(|start| *start >= HEADER)?;
-        let fields_end = match kind {
-            // address | size, type, flags | name, padded with at least one NUL
-            abi::PERF_RECORD_KSYMBOL => {
-                let has_nul = |word: u64| word.to_ne_bytes().contains(&0);
-                let mut ends = (HEADER + 16..at_end).step_by(8);
-                ends.find(|at| word_at(*at).is_none_or(has_nul)).map(|at| at + 8)
-            }
-            // type, flags, id | tag
-            abi::PERF_RECORD_BPF_EVENT => Some(HEADER + 16),
-            // address | old size, new size, old bytes, new bytes, padded
-            abi::PERF_RECORD_TEXT_POKE => word_at(HEADER + 8).map(|sizes| {
-                let [a, b, c, d, ..] = sizes.to_ne_bytes();
-                let bytes = [[a, b], [c, d]].map(|size| usize::from(u16::from_ne_bytes(size)));
-                (HEADER + 12 + bytes[0] + bytes[1]).next_multiple_of(8)
-            }),
-            _ => None,
-        };
-        Some(fields_end.map_or(at_end, |end| end.min(at_end)))
     }
 
     /// Returns the time of a whole record, a sample or another; None if it has none.
@@ -379,12 +310,6 @@ impl WordAssigner<'_> {
         self.words += 1;
         self.words - 1
     }
-}
-
-/// Returns the word at an offset in bytes.
-fn word_at(record: &[u8], offset: usize) -> Option<u64> {
-    let bytes = record.get(offset..)?.first_chunk()?;
-    Some(u64::from_ne_bytes(*bytes))
 }
 
 #[inline]

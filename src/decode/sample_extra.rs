@@ -38,7 +38,7 @@ pub struct SampleExtra<'a> {
     pub code_page_size: u64,
     /// `PERF_SAMPLE_AUX`: a snapshot of the AUX area.
     pub aux: &'a [u8],
-    /// What each event of a group has counted since its sample before. Not in the record, which has
+    /// The counts of each event of a group since its sample before. Not in the record, which has
     /// the totals: the source adds it.
     pub counts: Words<'a>,
     /// The totals of `PERF_SAMPLE_READ`, also added by the source.

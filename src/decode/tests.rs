@@ -2,5 +2,6 @@
 
 pub(crate) mod encode;
 mod kernel;
+mod long_records;
 mod records;
 pub(crate) mod samples;

@@ -213,8 +213,9 @@ function h:add(value, ...) end
 --- Counts of events that shared a hardware counter are scaled, and the report notes it. A cell is
 --- empty if nothing was counted: a pinned event without a counter, or a ratio of nothing. A
 --- function gets `n`: `n(ev)` returns the count, and the share of the time in which it was counted
---- at most 1; `n(ev, i)` those of `ev.names[i]`, nil where it is not counted. With `wide = true` in `columns`, text output adds a row of sums, omits columns of
---- zeros (`-v` shows them), and shows columns for which a terminal has no room below the others.
+--- at most 1; `n(ev, i)` those of `ev.names[i]`, nil where it is not counted. With `wide = true` in
+--- `columns`, text output adds a row of sums, omits columns of zeros (`-v` shows them), and shows
+--- columns for which a terminal has no room below the others.
 ---
 ---     local switches = evsel("context-switches", { count = true })
 ---     local clock = evsel("cpu-clock", { count = true })

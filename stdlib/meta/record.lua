@@ -70,9 +70,9 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---@field aborted boolean whether it aborted a transaction
 ---@field cycles integer cycles since the branch before it, if the PMU counts them
 
---- Counts of the events of a group (`"{a,b}:S"`), since the sample before of the same CPU, or with -p
---- of the same thread. Indexes are the event's name, its alias=, or its position: 0 is the first one.
---- A recording has the field `_counts.NAME` for each.
+--- Counts of the events of a group (`"{a,b}:S"`), since the sample before of the same CPU, or with
+--- -p of the same thread. Indexes are the event's name, its alias=, or its position: 0 is the first
+--- one. A recording has the field `_counts.NAME` for each.
 ---
 ---     ipc:add(e._counts.instructions / e._counts.cycles)
 ---@class perilune.GroupCounts

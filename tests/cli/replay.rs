@@ -27,8 +27,17 @@ fn the_recordings_of_the_monitors_read_and_write_back() {
         assert!(!replay.entries().is_empty(), "{path:?}");
         let events = |entry: &&RecordingLine| matches!(entry.what, RecordedEntry::Event { .. });
         let again = Replay::parse(&written(&replay), "again").unwrap();
-        let expected: Vec<&RecordingLine> = replay.entries().iter().filter(events).collect();
-        assert_eq!(again.entries().iter().collect::<Vec<_>>(), expected, "{path:?}");
+        let mut expected: Vec<RecordingLine> =
+            replay.entries().iter().filter(events).cloned().collect();
+        for entry in &mut expected {
+            // Flags are not stored: they are the third byte of a record.
+            if let RecordedEntry::Event { raw, .. } = &mut entry.what
+                && let Some(flags) = raw.get_mut(2)
+            {
+                *flags = 0;
+            }
+        }
+        assert_eq!(again.entries(), expected, "{path:?}");
         assert!(replay.events().eq(again.events()), "{path:?}");
     }
 }

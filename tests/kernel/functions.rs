@@ -4,7 +4,6 @@
 use std::{
     collections::HashMap,
     io::Write as _,
-    os::unix::fs::FileExt as _,
     process::{Child, Command, Stdio},
     time::Instant,
 };
@@ -367,22 +366,10 @@ fn functions_are_listed_and_selected_by_globs() {
     run.is_complete();
 }
 
-/// Returns the first bytes of a function of a running program that is mapped at its linked address.
-fn first_bytes(program: &Program, pid: u32, function: &str) -> [u8; 4] {
-    let symbols = Command::new("nm").arg(program.path()).output().expect("it is installed");
-    let symbols = String::from_utf8(symbols.stdout).expect("text");
-    let address = symbols.lines().find_map(|line| line.strip_suffix(&format!(" T {function}")));
-    let address = u64::from_str_radix(address.expect("it is there"), 16).expect("an address");
-    let mut bytes = [0; 4];
-    let memory = std::fs::File::open(format!("/proc/{pid}/mem")).expect("it runs");
-    memory.read_exact_at(&mut bytes, address).expect("it is mapped");
-    bytes
-}
-
 fn nothing_is_left_behind_by_a_run_that_is_killed() {
     let program = Program::built(&["-no-pie"]);
     let mut child = program.waiting(1, 0);
-    let bytes = || first_bytes(&program, child.id(), "work");
+    let bytes = || instructions::first_bytes(&program, child.id(), "work");
     program.wait_for_exec(child.id());
     let before = bytes();
     let tool = Tool::attach(&["trace", "-e", &program.function("uprobe", "work")]);

@@ -12,7 +12,7 @@ pub(crate) use measured::{
     Pipes, SharedPage, alternate, faults, getppid_until_stopped, never_idle, sleeps_in_storms,
     vforks,
 };
-pub(crate) use names::{links_names, opens_names, opens_untouched_name};
+pub(crate) use names::{links_names, opens, opens_names, opens_untouched_name};
 
 use std::{
     io,
@@ -46,22 +46,6 @@ fn call_getppid(n: u32) {
         // SAFETY: takes no argument, changes nothing.
         unsafe { libc::syscall(libc::SYS_getppid) };
     }
-}
-
-/// Tries to open each file the given number of times; the files need not exist. The names are in
-/// memory that the task has written.
-pub(crate) fn opens(files: [(&'static std::ffi::CStr, u64); 2]) -> Load {
-    Load::new(move || {
-        for (name, times) in files {
-            let mut copy = [0u8; 64];
-            copy[..name.count_bytes()].copy_from_slice(name.to_bytes());
-            let copy = std::hint::black_box(copy);
-            for _ in 0..times {
-                // SAFETY: a NUL-terminated string; opened files are closed when the child exits.
-                unsafe { libc::openat(libc::AT_FDCWD, copy.as_ptr().cast(), libc::O_RDONLY) };
-            }
-        }
-    })
 }
 
 /// Calls getuid, `n` times getppid, then getgid.

@@ -63,7 +63,7 @@ fn pages_of_a_file_are_read_added_and_removed() {
     if added == 0 {
         skip_anywhere("the file system of the temporary folder does not use the page cache");
     }
-    // What was removed is added by the first read.
+    // The first read adds the removed pages.
     assert_eq!(added, PAGES + removed, "{:?}", run.objects);
     if Path::new("/sys/kernel/tracing/events/filemap/mm_filemap_get_pages").exists() {
         assert_eq!(of("read"), 2 * PAGES, "{:?}", run.objects);

@@ -1,5 +1,6 @@
 //! The doctor's view of a machine: facts, and attempts to do what a run does.
 
+use std::io;
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -118,6 +119,8 @@ fn tracing(tracefs: &Tracefs) -> Result<Tracing, String> {
                 unreadable.push(format!("{sys}:{name}: {why}"));
                 continue;
             }
+            // A dynamic event that another program has removed meanwhile.
+            Err(why) if why.kind() == io::ErrorKind::NotFound => continue,
             Err(why) => {
                 unreadable.push(format!("{sys}:{name}: {why}"));
                 continue;

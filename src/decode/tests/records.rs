@@ -16,7 +16,7 @@ use proptest::prelude::*;
 const BUILD_ID: [u8; 20] = *b"0123456789abcdefghij";
 
 /// Generates attributes, and a trailer in which only the fields that they select are not 0.
-fn trailers() -> impl Strategy<Value = (RecordAttrs, Option<Trailer>)> {
+pub(super) fn trailers() -> impl Strategy<Value = (RecordAttrs, Option<Trailer>)> {
     (shapes(), any::<[u64; 6]>()).prop_map(|(shape, pool)| {
         let one = |bits: u32, value: u64| if shape.samples(bits) { value } else { 0 };
         let tid = |value: u64| one(abi::PERF_SAMPLE_TID, value) as u32;
@@ -52,10 +52,10 @@ fn whole(
     encode::record(kind, misc, &bytes.0)
 }
 
-type Encoded = (Vec<u8>, Record<'static>);
+pub(super) type Encoded = (Vec<u8>, Record<'static>);
 
 /// Returns one record of each kind with encodable fields, with its bytes.
-fn all(shape: &RecordAttrs, trailer: Option<Trailer>) -> Vec<Encoded> {
+pub(super) fn all(shape: &RecordAttrs, trailer: Option<Trailer>) -> Vec<Encoded> {
     let mut all = mappings(shape, trailer);
     all.extend(records_of_tasks(shape, trailer));
     all.extend(records_of_events(shape, trailer));
@@ -263,32 +263,6 @@ proptest! {
             if let (Some(trailer), true) = (trailer, shape.samples(abi::PERF_SAMPLE_IDENTIFIER)) {
                 prop_assert_eq!(identifier(&bytes), Some(trailer.id));
             }
-        }
-    }
-
-    #[test]
-    fn old_bytes_that_the_kernel_leaves_behind_a_trailer_are_ignored(
-        case in trailers(),
-        old in prop::collection::vec(any::<u64>(), 1..12),
-    ) {
-        let (shape, trailer) = case;
-        let layout = RecordLayout::new(shape);
-        let kinds =
-            [abi::PERF_RECORD_KSYMBOL, abi::PERF_RECORD_BPF_EVENT, abi::PERF_RECORD_TEXT_POKE];
-        for (bytes, record) in all(&shape, trailer) {
-            let kind = Header::read(&bytes).expect("a header").kind;
-            if trailer.is_none() || !kinds.contains(&kind) {
-                continue;
-            }
-            let fields: Vec<u8> = bytes[Header::SIZE..]
-                .iter()
-                .copied()
-                .chain(old.iter().flat_map(|word| word.to_ne_bytes()))
-                .collect();
-            let long = encode::record(kind, 0, &fields);
-            prop_assert_eq!(parse(&long, &layout), Ok(record));
-            prop_assert_eq!(layout.trailer(&long), trailer);
-            prop_assert_eq!(layout.time(&long), layout.time(&bytes));
         }
     }
 

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 const COLON: [&str; 9] =
     [":clear", ":cost", ":doc ", ":events ", ":fields ", ":jobs", ":lost", ":save ", ":stop "];
 
-/// What is in front of an event's name in a list.
+/// Characters in front of an event's name in a list.
 const SEPARATORS: [char; 3] = [',', '|', '{'];
 
 /// Limit of completions that a person can look through.

@@ -2,6 +2,7 @@
 
 use super::Live;
 use crate::decode::record::{self, Record};
+use crate::decode::side_band::Mmap2;
 use crate::source::request::Opening;
 use crate::source::ring::ids::Ids;
 use crate::source::ring::watched_tasks::WatchedTasks;
@@ -69,18 +70,7 @@ impl Live {
                 groups.for_each(|group| group.end(r.tid));
                 sink.side(exit);
             }
-            Ok(Record::Mmap2(r)) => {
-                let mapped = SideBandKind::Mmap {
-                    pid: r.pid,
-                    tid: r.tid,
-                    address: r.addr,
-                    length: r.len,
-                    offset: r.pgoff,
-                    file: r.file,
-                    path: r.filename,
-                };
-                sink.side(of(r.tid, mapped));
-            }
+            Ok(Record::Mmap2(r)) => sink.side(of(r.tid, mapped(&r))),
             Ok(Record::Ksymbol(r)) if !r.unregister => sink.side(side(SideBandKind::Made {
                 address: r.addr,
                 length: r.len,
@@ -95,6 +85,18 @@ impl Live {
             sink.side(SideBand { watched, ..side(SideBandKind::ForCallback(&recorded)) });
         }
         ring.last = ring.last.max(stamped);
+    }
+}
+
+fn mapped<'a>(r: &Mmap2<'a>) -> SideBandKind<'a> {
+    SideBandKind::Mmap {
+        pid: r.pid,
+        tid: r.tid,
+        address: r.addr,
+        length: r.len,
+        offset: r.pgoff,
+        file: r.file,
+        path: r.filename,
     }
 }
 

@@ -39,7 +39,7 @@ pub(in crate::source) fn resolve(
         if !group.is_weak {
             return Err(why);
         }
-        // What follows is what to do about it.
+        // The fix follows.
         let why = format!("{why:#}");
         let why = why.split(';').next().unwrap_or_default();
         remarks.push(format!("opened without the group: {why}"));

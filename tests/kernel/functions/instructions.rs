@@ -2,6 +2,7 @@
 //! are those of the program. Each offset of a function is either an instruction, as a disassembler
 //! shows it, or refused.
 
+use std::os::unix::fs::FileExt as _;
 use std::process::Command;
 
 use super::Program;
@@ -124,4 +125,16 @@ fn an_instruction_of_a_kernel_function_is_probed_by_offset() {
     assert!(refused > 0, "{accepted:?}");
     let outside = run("0x100000");
     assert!(outside.stderr.contains("bytes; use a smaller offset"), "{}", outside.stderr);
+}
+
+/// Returns the first bytes of a function of a running program that is mapped at its linked address.
+pub(super) fn first_bytes(program: &Program, pid: u32, function: &str) -> [u8; 4] {
+    let symbols = Command::new("nm").arg(program.path()).output().expect("it is installed");
+    let symbols = String::from_utf8(symbols.stdout).expect("text");
+    let address = symbols.lines().find_map(|line| line.strip_suffix(&format!(" T {function}")));
+    let address = u64::from_str_radix(address.expect("it is there"), 16).expect("an address");
+    let mut bytes = [0; 4];
+    let memory = std::fs::File::open(format!("/proc/{pid}/mem")).expect("it runs");
+    memory.read_exact_at(&mut bytes, address).expect("it is mapped");
+    bytes
 }

@@ -5,7 +5,10 @@ use super::Host;
 /// Lines of a script and their errors.
 const MISTAKES: &[(&str, &str)] = &[
     ("latency { 'x', titel = 1 }", "latency has no option 'titel'; did you mean 'title'?"),
-    ("latency { 'x', unit = 'h' }", r#"latency option 'unit' must be "ns" or "us" or "ms" or "s""#),
+    (
+        "latency { 'x', unit = 'h' }",
+        r#"latency option 'unit' must be "ns" or "us" or "ms" or "s" or "none""#,
+    ),
     ("latency 'x'", "latency takes a table: latency { … }"),
     (
         "latency { { 'x', ksymm } , { draw = 1 } }",

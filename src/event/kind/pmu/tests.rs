@@ -94,7 +94,7 @@ fn fault(text: &str) -> String {
 fn terms_are_translated_with_the_files_of_the_pmu() {
     assert_eq!(of("msr/tsc/"), EventAttr { type_: 9, ..EventAttr::default() });
     assert_eq!(of("msr/smi/").config, 4);
-    assert_eq!(of("msr/event=0x3/u").config, 3);
+    assert_eq!(of("msr/event=0x3/").config, 3);
     assert_eq!(of("amd/event=0x1c2/").config, 0x1_0000_00c2, "bits 8 to 11 are at 32");
     assert_eq!(of("cpu/event=0xc2,umask=0x103,edge,inv,cmask=2/").config, 0x100_0284_03c2);
     assert_eq!(of("cpu/config=0x11,config2=5,config3=6/").config3, 6);
