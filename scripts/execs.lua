@@ -23,9 +23,9 @@ local running, parents ---@type perilune.Pending, table<integer, integer?>
 function m.init(opt)
   running, parents = pending { "file", "args", "uid", "ppid", "read" }, {}
 
-  local function print(e, program, exit, ran_ms)
-    local known = program.args ~= ""
-    emit { args = known and program.args or nil, file = not known and program.file or nil,
+  local function print(e, program, args, exit, ran_ms)
+    local known = args ~= ""
+    emit { args = known and args or nil, file = not known and program.file or nil,
       comm = e._comm, pid = e._pid, ppid = program.ppid > 0 and program.ppid or nil,
       uid = program.uid >= 0 and program.uid or nil, exit = exit, ran_ms = ran_ms }
   end
@@ -33,8 +33,8 @@ function m.init(opt)
     local program = running:close(e._pid, e)
     if not program then return end
     -- Arguments that were read after the process executed the next program are that program's.
-    if program.read >= next_read then program.args = "" end
-    print(e, program, exit, program.delay / 1e6)
+    local args = program.read < next_read and program.args or ""
+    print(e, program, args, exit, program.delay / 1e6)
   end
 
   evsel("sched:sched_process_exec", { wakeup_events = 1 }, function(e)
@@ -42,7 +42,7 @@ function m.init(opt)
     ends(e, "exec", e._time)
     running:open(pid, e, e.filename, p and p.args or "", p and p.uid or -1,
       p and p.ppid or parents[pid] or 0, p and p.time or 0)
-    if opt.starts then print(e, running:get(pid)) end
+    if opt.starts then print(e, running:get(pid), p and p.args or "") end
   end)
   exit_status.watch(function(e, status)
     ends(e, status, math.huge)

@@ -24,6 +24,7 @@ local m = monitor {
 
 function m.init(opt)
   local stacks = opt.call_graph
+  ---@type table
   local keys = { "kind", { "lock", hex }, "comm", stacks and { "waits in", stack_text },
     "released by", stacks and { "released in", stack_text } }
   local graph = opt.flame_graph and kv { keys[3], keys[1], keys[4], keys[6], keys[5],

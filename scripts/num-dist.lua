@@ -17,6 +17,7 @@ local m = monitor {
   },
 }
 
+---@return function, perilune.HistSpec
 local function scale(opt)
   if not opt.linear then return hist.log2, {} end
   local min, step, max = opt.linear:match "^(%-?%d+),(%d+),(%-?%d+)$"

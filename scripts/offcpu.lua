@@ -50,7 +50,7 @@ function m.init(opt)
 
   function m.deinit()
     for tid, sleep in asleep:each() do
-      ended(comm(tid), sleep, now() - sleep.time, "(asleep)", stack.none)
+      ended(comm(tid --[[@as integer]]), sleep, now() - sleep.time, "(asleep)", stack.none)
     end
     return graph or times
   end

@@ -21,7 +21,7 @@ local m = monitor {
 
 local times, still ---@type perilune.Kv, function
 local within ---@type fun(prio: integer): boolean
-local counted = 0                                          -- stays are counted up to this time
+local counted = 0 ---@type number                          -- stays are counted up to this time
 
 function m.init(opt)
   within = opt.prio and ranges.of(opt.prio, "--prio") or function() return true end

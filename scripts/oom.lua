@@ -30,7 +30,8 @@ function m.init()
   evsel("oom:mark_victim", function(e)
     kills = kills + 1
     local row = { victim = comm(e.pid), pid = e.pid, by = e._comm, by_pid = e._pid }
-    if e._event.fields.anon_rss then
+    local has_sizes = e._event.fields["anon_rss"] ~= nil ---@type boolean
+    if has_sizes then
       row.anon_kib, row.file_kib, row.shmem_kib = e.anon_rss, e.file_rss, e.shmem_rss
     end
     emit(row)

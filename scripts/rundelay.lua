@@ -38,7 +38,7 @@ function m.init(opt)
   local waits = pending { "after", key = "tid", keep = opt.than }
   local print = opt.than and relation.printer(opt.detail, is_about)
 
-  local during = opt.instead and instead.table()
+  local during = opt.instead and instead.table() or nil ---@type function?
   local UNKNOWN, ANOTHER = -1, 0                           -- the idle task, or one not watched
   local running = per_cpu(UNKNOWN)                         -- the task that runs on each CPU
 

@@ -41,7 +41,8 @@ function m.init(opt)
     count = "stays", than = opt.than, keep = printed,
     longer = printed and (opt.flame_graph and draw or sched.print) }
 
-  local wakers = opt.wakers and kv { "comm", "woken by", count = "wakeups", top = 20 }
+  local wakers ---@type perilune.Kv?
+  if opt.wakers then wakers = kv { "comm", "woken by", count = "wakeups", top = 20 } end
   if wakers then
     sched.watch_wakers(opt, false, function(e, waker) wakers:add(e.comm, waker) end)
   end

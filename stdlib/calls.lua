@@ -56,12 +56,13 @@ local COLUMNS = {
 }
 
 -- A call that has not ended, but contains calls that did.
+---@type table
 local NOTHING = { avg = 0, p50 = 0, p95 = 0, p99 = 0, max = 0 }
 
 --- Returns a report of the calls that ended since the last report, the longest first, and clears
 --- the times. Returns nil if no call ended.
 function Tree:report()
-  local rows, inside = {}, {}
+  local rows, inside = {}, {} ---@type table<integer, table?>, table<integer, integer[]?>
   for node, s in self.times:each() do
     if node ~= 0 then rows[node] = { n = s.calls, total = s.total, own = 0, s = s } end
   end
@@ -88,7 +89,8 @@ function Tree:report()
     end)
     for _, node in ipairs(list) do
       local row = rows[node]
-      local name, s = indent .. self.names[self.kinds[node]], row.s or NOTHING
+      local name = indent .. self.names[self.kinds[node]]
+      local s = row.s or NOTHING
       shown[#shown + 1] = { name, row.n, row.total / 1e3, row.own / 1e3, s.avg / 1e3, s.p50 / 1e3,
         s.p95 / 1e3, s.p99 / 1e3, s.max / 1e3 }
       show(node, indent .. "  ")

@@ -47,7 +47,7 @@ function contention.watch(opt, stacks, ended)
       if not wait or wait.lock ~= lock then begins(e, lock, kind_of(e.flags)) end
     end)
     evsel("lock:contention_end", function(e)
-      local wait = waits:close(key_of(e), e, e.lock_addr)
+      local wait = waits:close(key_of(e), e, e.lock_addr --[[@as number]])
       if wait then ended(wait, e) end
     end)
   end

@@ -82,7 +82,7 @@ end
 function cpu_modes.busy(opt)
   local modes, left = cpu_modes.open(), cpu_modes.left(opt)
   return function(n)
-    local sum = 0
+    local sum = 0 ---@type number
     for _, name in ipairs(left) do
       if name ~= "steal" and name ~= "idle" then sum = sum + modes[name](n) end
     end

@@ -9,8 +9,8 @@ local ranges = {}
 function ranges.of(list, option)
   local bounds = {}
   for part in (list .. ","):gmatch "(.-)," do
-    local low, high = part:match "^(%-?%d+)%-(%-?%d+)$"
-    low, high = tonumber(low or part:match "^%-?%d+$"), tonumber(high)
+    local from, to = part:match "^(%-?%d+)%-(%-?%d+)$"
+    local low, high = tonumber(from or part:match "^%-?%d+$"), tonumber(to)
     if not low or high and high < low then
       error(("%s: invalid range '%s'; write numbers and ranges, such as 0-98,120")
         :format(option, part), 0)

@@ -81,6 +81,11 @@ mod tests {
     #[test]
     fn a_process_has_its_arguments_user_and_parent() {
         let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+        // Until its exec, it has the arguments of this process.
+        let exe = format!("/proc/{}/comm", child.id());
+        while fs::read(&exe).is_ok_and(|comm| comm != b"sleep\n") {
+            std::thread::yield_now();
+        }
         let status = status_of(child.id());
         child.kill().unwrap();
         child.wait().unwrap();

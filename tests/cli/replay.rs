@@ -199,6 +199,8 @@ fn recorded(start: Stamp, draw: impl FnOnce(&mut Events)) -> String {
 fn written(replay: &Replay) -> String {
     let start = Stamp { wall_ns: replay.wall_ns(), clock_ns: 5_000_000_000 };
     recorded(start, |events| {
+        let opened: Vec<_> = replay.events().map(|event| event.opened()).collect();
+        events.opened(&opened);
         for entry in replay.entries() {
             let RecordedEntry::Event { event, raw, stack, value } = &entry.what else { continue };
             let event = replay.event(*event).unwrap();

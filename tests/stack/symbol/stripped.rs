@@ -24,11 +24,20 @@ impl Drop for Placed {
 }
 
 fn a_program_without_symbols_has_addresses_and_its_file() {
-    let program = Program::c(SOURCE, &["-s"]);
+    let program = Program::c(SOURCE, &[]);
+    program.shell("nm chain > names && strip chain");
+    let names = std::fs::read_to_string(program.directory().join("names")).unwrap();
+    let begin_of = |function: &str| {
+        let line = names.lines().find_map(|line| line.strip_suffix(&format!(" T {function}")));
+        u64::from_str_radix(line.expect("it has a symbol"), 16).unwrap()
+    };
     let watched = Watched::run(&[], &[program.path()]);
     assert_eq!(watched.stacks.len(), 10);
     for stack in &watched.stacks {
-        assert!(stack[..4].iter().all(|f| f.symbol.is_empty() && f.dso == program.path()));
+        for (frame, function) in stack.iter().zip(&CHAIN[..4]) {
+            let begin = format!("[chain+{:#x}]", begin_of(function));
+            assert_eq!((&*frame.symbol, &*frame.dso), (&*begin, program.path()), "{function}");
+        }
     }
 }
 
