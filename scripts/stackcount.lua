@@ -6,7 +6,7 @@
 -- frame pointers needs --call-graph dwarf.
 --   perilune stackcount -e kprobe:submit_bio -i 1000
 --   perilune stackcount -e skb:kfree_skb -k _comm
---   perilune stackcount -e kmem:mm_page_alloc --sum '4096<<order' --flame-graph pages
+--   perilune stackcount -e kmem:mm_page_alloc --sum '4096<<order'
 --   perilune stackcount -e uprobe:libc.so.6:malloc --sum arg1 -- ls
 local keys = require "key"
 
@@ -24,6 +24,9 @@ local m = monitor {
 }
 
 function m.init(opt)
+  if opt.sum and opt.flame_graph then
+    error("--flame-graph: its weights are numbers of events; omit --sum", 0)
+  end
   local ev = evsel(opt.event, { stack = true })
   local sums = { { opt.sum or "count", first = true } }
   local value = keys.sums({ opt.sum or "1" }, ev, sums, 1)

@@ -128,10 +128,12 @@ impl Event {
     }
 
     /// Returns whether a BPF program writes its samples, with strings in user memory. A program
-    /// runs at each occurrence and for all tasks, so other ways of sampling are left to perf.
+    /// runs at each occurrence and for all tasks, so other ways of sampling are left to perf; so is
+    /// a group, which counts the tracepoint itself.
     pub fn is_with_user_text(&self, sampling: &Sampling) -> bool {
         let every = sampling.freq.is_none() && sampling.period.unwrap_or(1) == 1;
-        let plain = sampling.fields.is_empty() && !sampling.count;
+        let alone = sampling.group.is_none() && self.counted.is_empty();
+        let plain = sampling.fields.is_empty() && !sampling.count && alone;
         let format = self.kind().raw_format();
         every && plain && format.is_some_and(|format| !format.user_text.is_empty())
     }

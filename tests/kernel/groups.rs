@@ -18,6 +18,7 @@ live_tests! {
     a_recording_of_a_group_has_its_counts,
     a_sampled_group_is_only_for_records,
     counts_without_a_group_are_refused,
+    a_system_call_with_a_file_name_leads_a_group,
 }
 
 const ENTER: &str = "syscalls:sys_enter_getppid";
@@ -196,4 +197,26 @@ fn counts_without_a_group_are_refused() {
     let run = run(&format!("evsel('{ENTER}', function(e) return e._counts[0] end)"), false);
     let why = "`_counts`: only the first event of a group with S has counts; write {EVENT";
     assert!(has_note(&run, why), "{:?}", run.objects);
+}
+
+fn a_system_call_with_a_file_name_leads_a_group() {
+    needs_inherited_counts();
+    let folder = tempfile::tempdir().expect("a folder for the script");
+    let path = folder.path().join("s.lua");
+    let text = "local m = monitor { summary = 'opens' }
+        local samples, wrong = 0, 0
+        function m.init()
+          evsel('{syscalls:sys_enter_openat,page-faults}:S', function(e)
+            samples = samples + 1
+            if e._counts[0] ~= 1 then wrong = wrong + 1 end
+          end)
+        end
+        function m.deinit() emit { samples = samples, wrong = wrong } end
+        return m";
+    fs::write(&path, text).expect("the script can be written");
+    let load = load::opens([(c"/perilune-none", 100), (c"/perilune-none-either", 20)]);
+    let pid = load.pid().to_string();
+    let run = crate::watch(&[&path.to_string_lossy(), "-p", &pid], load);
+    let row = rows(&run).pop().unwrap_or_else(|| panic!("{}", run.stderr)).clone();
+    assert_eq!(["samples", "wrong"].map(|name| row[name].as_u64().unwrap()), [120, 0], "{row}");
 }
