@@ -81,12 +81,15 @@ mod tests {
     #[test]
     fn a_process_has_its_arguments_user_and_parent() {
         let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
-        // Until its exec, it has the arguments of this process.
-        let exe = format!("/proc/{}/comm", child.id());
-        while fs::read(&exe).is_ok_and(|comm| comm != b"sleep\n") {
+        // Its arguments are set during its exec.
+        let since = std::time::Instant::now();
+        let mut status = status_of(child.id());
+        while status.as_ref().is_ok_and(|status| status.arguments != b"sleep 600")
+            && since.elapsed() < std::time::Duration::from_secs(60)
+        {
             std::thread::yield_now();
+            status = status_of(child.id());
         }
-        let status = status_of(child.id());
         child.kill().unwrap();
         child.wait().unwrap();
         let status = status.unwrap();
