@@ -28,26 +28,25 @@ const LIFE: Duration = Duration::from_millis(30);
 /// Makes connections over the loopback device, one after the other; returns the server's port.
 fn connect(listener: &TcpListener) -> u16 {
     let address = listener.local_addr().expect("it is bound");
-    thread::scope(|threads| {
-        threads.spawn(|| {
-            for _ in 0..CONNECTIONS {
-                let (mut peer, _) = listener.accept().expect("a client connects");
+    for _ in 0..CONNECTIONS {
+        // The kernel completes a connection that is not accepted yet.
+        let mut stream = TcpStream::connect(address).expect("the server listens");
+        thread::scope(|threads| {
+            threads.spawn(|| {
+                let (mut peer, _) = listener.accept().expect("a client has connected");
                 let mut asked = Vec::new();
                 peer.read_to_end(&mut asked).expect("the client ends its side");
                 assert_eq!(asked.len(), ASKED);
                 peer.write_all(&[1; ANSWERED]).expect("the client reads");
-            }
-        });
-        for _ in 0..CONNECTIONS {
-            let mut stream = TcpStream::connect(address).expect("the server listens");
+            });
             stream.write_all(&[1; ASKED]).expect("the server reads");
             thread::sleep(LIFE);
             stream.shutdown(Shutdown::Write).expect("it is connected");
             let mut answer = Vec::new();
             stream.read_to_end(&mut answer).expect("the server answers");
             assert_eq!(answer.len(), ANSWERED);
-        }
-    });
+        });
+    }
     address.port()
 }
 

@@ -3,6 +3,7 @@
 mod aggregate;
 mod expression;
 mod fields;
+mod many_cpus;
 mod meta;
 mod patterns;
 mod sample_fields;
