@@ -9,7 +9,7 @@ local block, longer = require "block", require "longer"
 
 local m = monitor {
   summary = "disk latency as histograms by device and operation",
-  group = "disk", order = true,
+  group = "disk", order = true, emits = { number { "delay_us" } },
   idle = "cached data, tmpfs and network file systems need no disk",
   options = {
     text { "device", value = "M:N,…", help = "only these devices, by the MAJ:MIN of lsblk" },

@@ -12,6 +12,10 @@ local block = require "block"
 local m = monitor {
   summary = "each request to a disk: process, sector, size, time",
   group = "disk", order = true,
+  emits = {
+    text { "comm" }, number { "pid" }, text { "device" }, text { "operation" }, number { "sector" },
+    number { "bytes" }, number { "disk_us" }, number { "queued_us" }, text { "error" },
+  },
   idle = "cached data, tmpfs and network file systems need no disk",
   options = {
     text { "device", value = "M:N,…", help = "only these devices, by the MAJ:MIN of lsblk" },

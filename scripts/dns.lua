@@ -10,6 +10,9 @@
 local m = monitor {
   summary = "look-ups of host names: name, duration, result",
   group = "network", order = true,
+  emits = {
+    number { "pid" }, text { "comm" }, text { "name" }, text { "result" }, number { "ms" },
+  },
   options = {
     text { "library", value = "FILE", default = "libc.so.6", help = "C library" },
     flag { "each", help = "print each look-up" },

@@ -14,7 +14,7 @@ local probes, longer = require "probes", require "longer"
 
 local m = monitor {
   summary = "how long calls of functions take",
-  group = "events", order = true,
+  group = "events", order = true, emits = { number { "delay_us" } },
   options = {
     events { "event", short = "e", required = true, value = "FUNCTIONS", groups = 1,
       help = "functions, 'uprobe:FILE:GLOB' or 'kprobe:GLOB'" },

@@ -11,7 +11,7 @@ local longer = require "longer"
 
 local m = monitor {
   summary = "how late timers expire, by function",
-  group = "kernel", order = true,
+  group = "kernel", order = true, emits = { number { "delay_us" } },
   options = {
     duration { "than", unit = "ns", help = "print start and expiry of each timer that is later" },
     "perins", "heatmap",

@@ -12,7 +12,7 @@ local ticks = require "ticks"
 
 local m = monitor {
   summary = "interrupts that stay off for too long, and what ran then",
-  group = "kernel",
+  group = "kernel", emits = { number { "off_min_us" }, number { "off_max_us" } },
   whole_cpus = true,
   options = {
     duration { "latency", short = "L", unit = "us", default = "20ms",

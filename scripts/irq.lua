@@ -16,7 +16,7 @@ local SOFT = {
 
 local m = monitor {
   summary = "time in hard and soft interrupts, by name",
-  group = "kernel", order = true,
+  group = "kernel", order = true, emits = { number { "delay_us" } },
   options = {
     flag { "hard", help = "only hard interrupts" },
     flag { "soft", help = "only soft interrupts" },

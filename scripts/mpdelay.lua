@@ -10,7 +10,7 @@ local relation = require "relation"
 
 local m = monitor {
   summary = "delays between adjacent points of a path",
-  group = "events", order = true,
+  group = "events", order = true, emits = { number { "delay_us" } },
   options = {
     events { "event", short = "e", required = true, groups = 1,
       help = "points in order, at least two: sys:name[/filter/key=…/delay=…/stack/],…",

@@ -24,7 +24,7 @@ local relation = require "relation"
 
 local m = monitor {
   summary = "relate events by key: delay, pair, kmemprof, syscalls",
-  group = "events", order = true,
+  group = "events", order = true, emits = { number { "delay_us" } },
   options = {
     events { "event", short = "e", required = true, groups = "2..",
       help = "events of a stage, in order: sys:name[/filter/key=…/stack/untraced/…],…",

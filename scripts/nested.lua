@@ -16,7 +16,7 @@ local calls, longer, relation = require "calls", require "longer", require "rela
 
 local m = monitor {
   summary = "nested calls as a tree, with self and total times",
-  group = "events", order = true,
+  group = "events", order = true, emits = { number { "delay_us" } },
   options = {
     events { "event", short = "e", required = true, value = "BEGIN,END",
       help = "a call: sys:name[/filter/key=…/alias=…/] of its begin, then of its ends",

@@ -14,6 +14,10 @@ local open_flags, user_text = require "open_flags", require "user_text"
 local m = monitor {
   summary = "files opened: process, path, flags, error",
   group = "disk", order = true,
+  emits = {
+    text { "comm" }, number { "pid" }, text { "path" }, text { "flags" }, text { "error" },
+    number { "fd" }, text { "file_now" },
+  },
   idle = "no watched program opened a file",
   options = {
     flag { "failed", help = "only opens that failed" },

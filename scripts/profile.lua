@@ -7,6 +7,7 @@
 -- Without -e, takes the first event that opens: cycles:ppp, cycles:pp, cycles:p, cycles, or
 -- cpu-clock, a timer. --than and -F 0 need a share of the time and take ref-cycles first. --than
 -- prints the samples of a CPU from when its share of a second is reached until that second ends.
+-- As a source of events it emits each sample, with --than those of a busy CPU.
 --   perilune profile -F 997 -- make
 --   perilune profile -F 99 -C 0 -g --exclude-user --than 30
 --   perilune profile --by cpu --idle
@@ -16,7 +17,7 @@ local share = require "share"
 
 local m = monitor {
   summary = "sample what the CPUs run: shares of processes, stacks, flame graphs",
-  group = "cpu",
+  group = "cpu", emits = { text { "function" } },
   idle = "a task is sampled after it ran for a period, 10 ms at -F 100; try -F 9999",
   options = {
     event { "event", short = "e", help = "sample this event" },
@@ -48,21 +49,20 @@ function m.init(opt)
     return
   end
   local hz = not opt.period and opt.freq
-  local printed, busy = opt.call_graph or opt.than, nil
+  local printed, busy = opt.call_graph or opt.than or opt.as_events, nil
   ev = evsel(opt.event or opt.than and SHARE or SAMPLES, {
     freq = hz, period = opt.period, stack = opt.call_graph or opt.than and "fp",
     functions = true, exclude = exclude,
   })
   share.check(ev, opt)
   if opt.than then busy = share.busier(ev, opt.than, ev.freq or 1e9 / ev.period) end
-  if not printed then
-    local sums = { "period", "samples" }
-    samples = kv { "who", "comm", { "function", symbol }, sums = sums, top = most }
-  end
+  local at, sums = { "function", symbol }, { "period", "samples" }
+  if not printed then samples = kv { "who", "comm", at, sums = sums, top = most } end
   local who = expr_of(share.KEYS[opt.by], ev)
   ev:each(function(e)
     if busy and not busy(e) then return end
-    if opt.idle and e._tid == 0 then idle = idle + 1
+    if opt.as_events then emit(e, { ["function"] = symbol(e._function) })
+    elseif opt.idle and e._tid == 0 then idle = idle + 1
     elseif printed then emit(e) else samples:add(who(e), e._comm, e._function, e._period, 1) end
   end)
 end

@@ -11,7 +11,7 @@ local longer, memory = require "longer", require "memory"
 
 local m = monitor {
   summary = "direct reclaim: how long tasks wait for memory to be freed",
-  group = "memory", order = true,
+  group = "memory", order = true, emits = { number { "delay_us" } },
   idle = "the machine and its control groups have free memory",
   options = {
     duration { "than", unit = "ns", help = "print begin and end of each longer reclaim" },

@@ -18,7 +18,7 @@ local WAKEUP, PREEMPTED, AFTER = 1, 2, { "wakeup", "preempted" }
 
 local m = monitor {
   summary = "how long tasks wait for a CPU after they were woken or preempted",
-  group = "cpu", order = true,
+  group = "cpu", order = true, emits = { number { "delay_us" } },
   options = {
     text { "filter", value = "GLOBS", help = "only tasks with these names: nginx*,!java-debug" },
     duration { "than", unit = "ns", help = "print first and last event of each longer wait" },

@@ -14,7 +14,7 @@ local longer, migration, sched = require "longer", require "migration", require 
 
 local m = monitor {
   summary = "tasks that move to another CPU, and how long until they run there",
-  group = "cpu", order = true,
+  group = "cpu", order = true, emits = { number { "delay_us" } },
   options = {
     text { "filter", value = "GLOBS", help = "only tasks with these names: nginx*,!java-debug" },
     duration { "than", unit = "ns", help = "print migration and switch of each longer wait" },

@@ -10,7 +10,7 @@ local split_locks = require "split_locks"
 
 local m = monitor {
   summary = "split locks, and the tasks that make them",
-  group = "cpu",
+  group = "cpu", emits = {},
   every = "1s",
   options = {
     number { "trigger", short = "T", default = 1000,

@@ -11,6 +11,7 @@
 -- that they interrupted. With -p or a COMMAND all scheduler events of the machine are read, because
 -- a wakeup comes from another task; the losses shown are those of all these events. On recent
 -- kernels a preempted task has prev_state 0x100, not 0: a filter prev_state==0 misses it.
+-- As a source of events it emits each finished state, when it ends.
 --   perilune task-state -D --than 100ms --filter 'nginx*' -g
 --   perilune task-state --perins -- make -j8
 local sched = require "sched"
@@ -19,6 +20,7 @@ local band, ASLEEP, SWITCH = bit.band, sched.ASLEEP, "sched:sched_switch"
 local m = monitor {
   summary = "time tasks spend running, waiting for a CPU and sleeping",
   group = "processes",
+  emits = { text { "state" }, number { "tid" }, text { "comm" }, number { "delay_us" } },
   order = true, idle = "a task that sleeps throughout the run has no events; see /proc/PID/stack",
   options = {
     flag { "interruptible", short = "S", help = "only interruptible sleep (S)" },
@@ -33,13 +35,13 @@ local m = monitor {
 }
 
 function m.init(opt)
-  local only, printed = sched.mask(opt), opt.than or opt.call_graph
+  local only, printed = sched.mask(opt), opt.than or opt.call_graph or opt.as_events
   local function draw(stay)
     if band(stay.state, ASLEEP) ~= 0 then emit(stay.event, { time = stay.delay }) end
   end
   local stays = states { perins "tid", { "state", sched.name }, "comm",
     count = "stays", than = opt.than, keep = printed,
-    longer = printed and (opt.flame_graph and draw or sched.print) }
+    longer = printed and (opt.flame_graph and draw or opt.as_events and sched.emit or sched.print) }
 
   local wakers ---@type perilune.Kv?
   if opt.wakers then wakers = kv { "comm", "woken by", count = "wakeups", top = 20 } end

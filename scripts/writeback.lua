@@ -11,7 +11,7 @@
 --   perilune writeback --files
 local m = monitor {
   summary = "dirty pages by process, pages written back, and stalls of writers",
-  group = "disk", order = false,
+  group = "disk", order = false, emits = {},
   idle = "no process wrote to a file on a disk",
   options = {
     flag { "files", help = "a row for each file, by inode, as well" },

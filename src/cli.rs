@@ -34,11 +34,11 @@ pub mod overview;
 pub mod repl;
 pub mod run_options;
 pub mod runtime;
+mod sources;
 pub mod split_locks;
 mod suggest;
 pub mod symbols;
 pub mod types;
-mod usage_error;
 
 /// Why a command failed. Each is one error line.
 #[derive(Debug, thiserror::Error)]

@@ -68,6 +68,8 @@
 //!   error.
 //! - Every queue, cache and table has a limit, and all aggregates share one ([`stat::budget`]);
 //!   what a limit drops is counted, and the count is shown once.
+//! - The handlers of a source, a monitor whose events another one takes, run before all others;
+//!   what they emit takes the place of their events in the batch (`script::host::sources`).
 //! - Batches never cross the boundary of a report or timer when events are ordered.
 //! - Counters are read in groups, each led by a dummy event that scripts do not see: any member can
 //!   be closed or switched off (`source::open::groups`).

@@ -87,13 +87,32 @@ function metric.parse(text, known)
   return all
 end
 
---- Opens the events of a metric as a group, so that they are counted at the same times. Returns its
---- name and the function of its value in an interval, which is NaN for a division by zero. The
---- first NaN is explained by a note.
-local function opened(one, options)
+--- Returns the events with these names in a group, or nil if it lacks one.
+local function members(group, names)
+  local evs = {}
+  for i, name in ipairs(names) do
+    if not group[name] then return nil end
+    evs[i] = group[name]
+  end
+  return evs
+end
+
+--- Returns the events of a metric, which are counted at the same times: those of a group of `-e`
+--- that has them all, else they are opened as a group. `groups` has the events of groups by name.
+local function events_of(one, options, groups)
+  for _, group in pairs(groups) do
+    local evs = members(group, one.events)
+    if evs then return evs end
+  end
   local evs, each = {}, { group = "metric " .. one.name }
   for key, value in pairs(options) do each[key] = value end
   for i, name in ipairs(one.events) do evs[i] = evsel(name, each) end
+  return evs
+end
+
+--- Returns the name of a metric of these events, and the function of its value in an interval,
+--- which is NaN for a division by zero. The first NaN is explained by a note.
+local function opened(one, evs)
   local explained = false
   return { name = one.name, value = function(n)
     local values, uncounted = {}, nil
@@ -130,15 +149,20 @@ function metric.sets(opt)
   for _, cgroup in ipairs(#cgroups > 0 and cgroups or { false }) do
     local pinned = opt.pinned and 1
     local options = { count = true, cgroup = cgroup, exclude = exclude, pinned = pinned }
-    local set, known = { cgroup = cgroup, events = {}, metrics = {} }, {}
+    local set, known, groups = { cgroup = cgroup, events = {}, metrics = {} }, {}, {}
     for _, group in ipairs(opt.event or {}) do
-      for _, selector in ipairs(group) do
-        local ev = evsel(selector, options)
+      for _, s in ipairs(group) do
+        local ev = evsel(s, options)
         set.events[#set.events + 1], known[#known + 1] = ev, ev.name
+        -- A weak group may be split, and a filter or CPUs change what is counted.
+        if s.group and not (s.weak or s.filter or s.attr.cpus) then
+          groups[s.group] = groups[s.group] or {}
+          groups[s.group][ev.name] = ev
+        end
       end
     end
     for i, one in ipairs(metric.parse(opt.metric, known)) do
-      set.metrics[i] = opened(one, options)
+      set.metrics[i] = opened(one, events_of(one, options, groups))
     end
     options.optional = true
     for _, name in ipairs(#set.events + #set.metrics == 0 and USUAL or {}) do

@@ -38,13 +38,15 @@ local function is_plain(filter, fields)
   return filter:match "^[%w_%s&|()=!<>]+$" ~= nil
 end
 
---- Returns the attributes of a selector that change how its event is opened, as a key. Selectors
+--- Returns the attributes of a selector that change how its event is opened, and the options of a
+--- monitor, as a key. Selectors
 --- with different keys cannot share an evsel.
-local function opened_as(attr)
-  return ("\0%s\0%s\0%s\0%s\0%s"):format(attr.cpus or "", attr.max_stack or "",
-    attr.alias or "", attr.freq or "", attr.period or "")
+local function opened_as(s)
+  local attr = s.attr
+  return ("\0%s\0%s\0%s\0%s\0%s\0%s"):format(attr.cpus or "", attr.max_stack or "",
+    attr.alias or "", attr.freq or "", attr.period or "", s.options or "")
 end
-local ANYHOW = opened_as {}
+local ANYHOW = opened_as { attr = {} }
 
 --- Returns the roles of all events of all stages, in stage order, and the stages.
 local function roles_of(groups, opt, on)
@@ -66,7 +68,7 @@ local function roles_of(groups, opt, on)
         }
         by_name[s.name], roles[#roles + 1] = event, role
         event.stack = event.stack or s.stack or on.stacks and i == 1
-        event.whole = event.whole or not s.filter and opened_as(s.attr) == ANYHOW
+        event.whole = event.whole or not s.filter and opened_as(s) == ANYHOW
         stage.threads = stage.threads and role.thread
       end
     end
@@ -78,7 +80,7 @@ end
 --- 0 for the events of the role. Reuses a declared evsel where possible.
 local function evsel_of(role, declared, optional)
   local watched, task = per_thread(), ABOUT[role.key] and role.key or nil
-  local how = opened_as(role.selector.attr)
+  local how = opened_as(role.selector)
   local function declare(typed, filter)
     local same = role.name .. "\0" .. (watched and task or "") .. how .. "\0" .. (filter or "")
     local d = declared[same]

@@ -105,6 +105,12 @@ function sched.print(stay, e)
   if e then emit(stay.event, e, shown) else emit(stay.event, shown) end
 end
 
+--- Emits a finished state as an event, with its task.
+function sched.emit(stay)
+  emit(stay.event, { state = sched.name(stay.state), tid = stay.tid, comm = stay.comm,
+    delay_us = stay.delay / 1000 })
+end
+
 local MOST = 20
 local COLUMNS = { { "state", align = "left" }, { "comm", align = "left" }, "tid", "for(us)" }
 

@@ -156,7 +156,7 @@ end
 --- it includes children that run at the same time.
 ---@param seconds fun(): number
 function share.counted(opt, exclude, seconds)
-  if opt.call_graph or opt.than then
+  if opt.call_graph or opt.than or opt.as_events then
     error("-F 0 takes no samples: omit it, or omit -g, --flame-graph and --than", 0)
   end
   -- Not sched_stat_runtime: the kernel counts it on the CPU that accounts the time, and a task that

@@ -11,7 +11,7 @@ use std::{ffi::OsString, path::PathBuf};
 use anyhow::Context as _;
 use clap::{Arg, ArgAction, ArgMatches, Command, builder::ValueParser};
 
-use super::{CommandError, run_options, usage_error};
+use super::{CommandError, run_options};
 use crate::{
     base::text::units::human_ns,
     event::selector::Selector,
@@ -19,7 +19,7 @@ use crate::{
     script::{
         load::monitor::Monitor,
         option::{
-            Attrs, OptionKind, OptionSpec, args, shared,
+            Attrs, OptionKind, OptionSpec, args, shared, usage_error,
             value::{OptionValue, OptionValues},
         },
     },
@@ -62,16 +62,17 @@ pub fn parse(monitor: &Monitor, called: &str, words: &[OsString]) -> Result<Pars
     let usage = |error: anyhow::Error| {
         let text = format!("{}: {error:#}", monitor.name);
         // A text that shows the position of the error needs no reference to the help.
-        let more = format!(" ({} shows more)", usage_error::help_command(called));
+        let more = format!(" ({} shows more)", help_command(called));
         CommandError::Usage(if text.contains('\n') { text } else { text + &more })
     };
 
     let (before, behind) = split_at_dashes(words);
     let positional = monitor.options.iter().filter(|o| o.positional).count();
     let before = args::attach_choices(before.to_vec(), &all, positional);
-    let matches = command(monitor)
-        .try_get_matches_from(before)
-        .map_err(|error| CommandError::Usage(usage_error::line(monitor, called, &all, &error)))?;
+    let matches = command(monitor).try_get_matches_from(before).map_err(|error| {
+        let lists = format!("({} lists them)", help_command(called));
+        CommandError::Usage(usage_error::line(&monitor.name, &lists, &all, &error))
+    })?;
     if matches.get_flag("help") {
         return Ok(Parsed::Help);
     }
@@ -124,6 +125,11 @@ fn starts_load(option: &OptionSpec, values: &OptionValues) -> bool {
 fn load(option: &OptionSpec) -> anyhow::Result<Vec<OsString>> {
     let own = std::env::current_exe().context("failed to find perilune's own executable")?;
     Ok(std::iter::once(own.into_os_string()).chain(option.load.map(OsString::from)).collect())
+}
+
+/// Returns the command that prints a monitor's help: `perilune signal --help`.
+fn help_command(called: &str) -> String {
+    format!("perilune {called} --help")
 }
 
 /// Builds the clap command of a monitor, whose options have been checked by

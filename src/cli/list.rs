@@ -204,6 +204,16 @@ fn commands(event: &Rc<Event>) -> Vec<String> {
     if event.kind().only_counts() {
         return vec![format!("perilune stat -e {}", suggest::quoted(&event.name))];
     }
+    if event.kind().is_derived() {
+        let related = format!("{}//untraced/", event.name);
+        return vec![
+            format!("perilune trace -e {}", suggest::quoted(&event.name)),
+            format!(
+                "perilune multi-trace -e A -e B,{} --than 1ms --detail",
+                suggest::quoted(&related)
+            ),
+        ];
+    }
     let attrs = ["key", "comm", "top-by"].map(|name| (name.to_owned(), AttrKind::Expr));
     let counted = suggest::selectors(std::slice::from_ref(event), &Attrs::from(attrs));
     vec![

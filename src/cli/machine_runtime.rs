@@ -11,6 +11,7 @@ use anyhow::{Context as _, Result, anyhow, bail};
 
 use super::command::{self, Parsed};
 use super::runtime::{Bundled, EventName, Runtime};
+use super::sources::{CatalogWithSources, sources};
 use super::{BESIDE_A_COMMAND, OptionError, repl, run_options};
 
 use crate::event::catalog::Catalog;
@@ -148,14 +149,26 @@ impl Runtime for MachineRuntime {
         });
         let of_pmus =
             MachineCatalog::pmu_events().into_iter().map(|name| event(name, Vec::new(), "pmu"));
-        Ok(counters.chain(of_pmus).chain(tracepoints).collect())
+        let events: Vec<EventName> = counters.chain(of_pmus).chain(tracepoints).collect();
+        // Only one Lua state is guarded at a time.
+        self.host = None;
+        let sources = sources(&self.library).into_iter().map(|source| EventName {
+            name: source.name.clone(),
+            aliases: Vec::new(),
+            category: "monitor",
+            unavailable: None,
+        });
+        Ok(events.into_iter().chain(sources).collect())
     }
 
     fn catalog(&mut self, replay: Option<&Path>) -> Result<Rc<dyn Catalog>> {
-        Ok(match replay {
+        let events: Rc<dyn Catalog> = match replay {
             Some(path) => Rc::new(Replay::open(path)?),
             None => Rc::new(MachineCatalog::default()),
-        })
+        };
+        // The catalog may load monitors, and only one Lua state is guarded at a time.
+        self.host = None;
+        Ok(Rc::new(CatalogWithSources::new(events, self.library.clone())))
     }
 
     fn load_text(&mut self, script: &Script) -> Result<Monitor> {

@@ -239,6 +239,7 @@ fn value(field: &Field, tid: u32, comm: &str) -> String {
             tid.to_string()
         }
         FieldKind::Int => "1".to_owned(),
+        FieldKind::Float => "1.5".to_owned(),
         FieldKind::Pointer => "0xffffffff81000000".to_owned(),
         FieldKind::Chars | FieldKind::DataLoc(Element::Char) | FieldKind::RelLoc(Element::Char) => {
             comm.to_owned()

@@ -72,6 +72,10 @@ pub fn write(
     for (system, events) in &systems {
         put(&types.join("events"), &format!("{system}.lua"), &described(system, events))?;
     }
+    let sources = catalog.sources().iter();
+    let sources: Vec<(String, Format)> =
+        sources.filter_map(|event| Some((event.name.clone(), event.format()?.clone()))).collect();
+    put(&types.join("events"), "monitors.lua", &described("monitors", &sources))?;
     let events: usize = systems.values().map(Vec::len).sum();
     let (shown, settings) = (types.display(), folder.join(".luarc.json"));
     writeln!(out, "{shown}: the API, and {}", counted(events as u64, "event"))?;
@@ -122,7 +126,7 @@ fn is_of_another(path: &Path) -> bool {
 /// Generates the file of one system.
 fn described(system: &str, events: &[(String, Format)]) -> String {
     let mut text = format!(
-        "{OURS}--- The tracepoints of `{system}`, as this kernel describes them; written by \
+        "{OURS}--- The events of `{system}`, as this machine describes them; written by \
          `perilune types`.\n\
          error \"this file describes events to editors and checkers; it cannot be required\"\n"
     );
@@ -154,7 +158,7 @@ pub(super) fn class_of(event: &str) -> String {
         let word: String = word.chars().map(plain).collect();
         if word.starts_with(|c: char| c.is_ascii_digit()) { format!("_{word}") } else { word }
     };
-    let (system, name) = event.split_once(':').unwrap_or(("", event));
+    let (system, name) = event.split_once(':').unwrap_or(("monitors", event));
     format!("perilune.{}.{}", word(system), word(name))
 }
 
@@ -165,6 +169,7 @@ fn type_of(field: &Field) -> &'static str {
         // A double cannot hold every pointer.
         FieldKind::Pointer => "integer|string",
         FieldKind::Int => "integer",
+        FieldKind::Float => "number",
         FieldKind::Array(_)
         | FieldKind::DataLoc(Element::Int(_))
         | FieldKind::RelLoc(Element::Int(_)) => "integer[]",

@@ -57,6 +57,8 @@ pub enum FieldKind {
     Int,
     /// A pointer or an address: an unsigned integer, shown in hexadecimal.
     Pointer,
+    /// A double, in native byte order. No kernel field has this type.
+    Float,
     /// `char[N]`: text that ends at NUL or at `size`.
     Chars,
     /// An array of integers of this many bytes each, within `size`.
@@ -128,6 +130,7 @@ impl Field {
         Ok(match self.kind {
             FieldKind::Int => self.integer(fixed),
             FieldKind::Pointer => Value::Pointer(read_int(fixed, false) as u64),
+            FieldKind::Float => Value::Float(f64::from_bits(read_int(fixed, false) as u64)),
             FieldKind::Chars => Value::Text(until_nul(fixed)),
             FieldKind::Array(width) => array(fixed, width, self.signed),
             FieldKind::Bytes => Value::Bytes(fixed),
@@ -144,6 +147,7 @@ impl Field {
             FieldKind::Int if self.signed => ValueType::Int,
             FieldKind::Int => ValueType::Uint,
             FieldKind::Pointer => ValueType::Pointer,
+            FieldKind::Float => ValueType::Float,
             FieldKind::Chars
             | FieldKind::DataLoc(Element::Char)
             | FieldKind::RelLoc(Element::Char) => ValueType::Text,

@@ -62,6 +62,10 @@ pub trait Catalog {
     fn look_up(&self, _pattern: &str, _most: usize) -> Result<Option<FoundNames>> {
         Ok(None)
     }
+    /// Returns the events of monitors, as far as they are known without running a monitor.
+    fn sources(&self) -> &[Rc<Event>] {
+        &[]
+    }
     /// Returns whether a format lists every field that records of its event can have. The formats
     /// of a recording list only the fields that its lines contain.
     fn is_whole(&self) -> bool {
@@ -107,6 +111,13 @@ pub fn expand_where(
     selector: &Selector,
     try_open: &mut dyn FnMut(&Rc<Event>) -> Option<Rc<Event>>,
 ) -> Result<SelectedEvents> {
+    if selector.options.is_some() {
+        let named = |source: &&Rc<Event>| source.name == selector.name;
+        let Some(source) = catalog.sources().iter().find(named) else {
+            bail!("{}: there is no monitor of this name that emits events", selector.name);
+        };
+        return Ok(SelectedEvents { events: vec![source.clone()], glob: None });
+    }
     let mut alternatives = selector.alternatives().peekable();
     let mut first_error = None;
     while let Some(name) = alternatives.next() {

@@ -9,6 +9,7 @@ mod cache;
 mod counted;
 mod counter;
 mod cpu_time;
+mod derived;
 pub mod function;
 mod hardware;
 mod modifiers;
@@ -28,6 +29,7 @@ use anyhow::Result;
 pub use counted::{COUNT_PREFIX, CountedMember};
 pub use counter::Counter;
 pub use cpu_time::CpuTimeEvent;
+pub use derived::{DerivedColumn, DerivedEvent};
 pub(crate) use modifiers::is_modifier;
 pub use named::{NameFamily, NamedEvent};
 pub use pmu::pmu_events;
@@ -67,6 +69,8 @@ pub enum EventKind {
     CpuTime(CpuTimeEvent),
     /// A hardware breakpoint.
     Breakpoint(Breakpoint),
+    /// An event that a monitor emits.
+    Derived(DerivedEvent),
 }
 
 impl EventKind {
@@ -77,6 +81,7 @@ impl EventKind {
             EventKind::Counter(counter) => counter,
             EventKind::CpuTime(cpu_time) => cpu_time,
             EventKind::Breakpoint(breakpoint) => breakpoint,
+            EventKind::Derived(derived) => derived,
         }
     }
 }
@@ -108,6 +113,12 @@ impl From<CpuTimeEvent> for EventKind {
 impl From<Breakpoint> for EventKind {
     fn from(breakpoint: Breakpoint) -> EventKind {
         EventKind::Breakpoint(breakpoint)
+    }
+}
+
+impl From<DerivedEvent> for EventKind {
+    fn from(derived: DerivedEvent) -> EventKind {
+        EventKind::Derived(derived)
     }
 }
 
@@ -159,9 +170,10 @@ impl Event {
                 let (name, breakpoint) = breakpoint.in_user_mode(&self.name)?;
                 Event::new(name, breakpoint)
             }
-            EventKind::Tracepoint(_) | EventKind::Function(_) | EventKind::CpuTime(_) => {
-                return None;
-            }
+            EventKind::Tracepoint(_)
+            | EventKind::Function(_)
+            | EventKind::CpuTime(_)
+            | EventKind::Derived(_) => return None,
         };
         Some(Event { counted: self.counted.clone(), ..user })
     }

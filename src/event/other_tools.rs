@@ -54,6 +54,8 @@ pub const OTHER_TOOLS: &[OtherTool] = rows! {
     "perf-prof": ["nested-trace"] "`nested`";
     "perf-prof": ["oncpu"] "`top -e sched:sched_stat_runtime//key=pid/comm=comm/top-by=runtime/`";
     "perf-prof": ["breakpoint"] "`trace -e mem:ADDRESS`";
+    "perf-prof": ["profile/OPTIONS/untraced/"]
+        "the same in `-e`, for each monitor that emits events: `perilune list` shows them";
     "perf-prof": "rundelay" ["-e"]
         "omit it: the scheduler events are fixed; `--filter` selects tasks";
     "perf-prof": "rundelay" ["--event"]

@@ -62,7 +62,8 @@ impl Sampled for Sampling {
     }
 }
 
-/// Groups roles into openings, in the order in which their events are first named.
+/// Groups roles into openings, in the order in which their events are first named. Events that a
+/// monitor derives have none.
 ///
 /// # Errors
 /// A filter does not fit its event, or its event is a counter or a function, for which the kernel
@@ -72,6 +73,9 @@ pub fn plan<S: Clone + PartialEq + Sampled>(
 ) -> Result<Vec<PlannedEvent<S>>> {
     let mut openings: Vec<PlannedEvent<S>> = Vec::new();
     for (index, role) in roles.iter().enumerate() {
+        if role.event.kind().is_derived() {
+            continue;
+        }
         // The counts of a sample are those since the one before, which must pass the same filter.
         let is_split = role.sampling.is_counted() || !role.event.counted.is_empty();
         let checkable = is_checkable(role)? && !is_split;

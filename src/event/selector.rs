@@ -10,6 +10,7 @@
 //! kprobe:vfs_read        a function, see `super::kind::function`
 //! uprobe:/usr/bin/bash:readline/arg1 > 0/stack/
 //! usdt:/usr/bin/python3:python:gc__start
+//! profile/-F 200/untraced/  the events of a monitor: its options, then attributes
 //! mem:jiffies/8:w/stack/ a breakpoint, see `super::kind::breakpoint`; has no fields either
 //! {cycles,instructions}:u    a group, see `group`
 //! {cpu-clock,page-faults}:S  its first event, whose samples have the counts of all
@@ -23,6 +24,7 @@
 
 mod group;
 mod quote;
+mod terms;
 #[cfg(test)]
 mod tests;
 
@@ -44,6 +46,8 @@ pub struct Selector {
     pub name: String,
     /// Text of the filter; None if it is empty.
     pub filter: Option<String>,
+    /// Options of the monitor that `name` is; None if there are none.
+    pub options: Option<String>,
     /// Attributes in the order typed: name, and the value without its quotes.
     pub attrs: Vec<(String, Option<String>)>,
     /// The group whose braces contain it; None for the first event of a group with `S`.
@@ -233,9 +237,12 @@ impl<'a> SelectorParser<'a> {
         if name.is_empty() {
             return Err(self.fault(start, "an event is missing here: sys:name"));
         }
-        let (mut filter, mut attrs) = (None, Vec::new());
+        let (mut filter, mut options, mut attrs) = (None, None, Vec::new());
         let mut more = self.slash();
-        if more && is_pmu(&name) {
+        if more && self.at_options(&name) {
+            options = Some(self.options()?);
+            more = !self.ends();
+        } else if more && is_pmu(&name) {
             name = self.pmu(start)?;
             more = !self.ends() && (self.slash() || !self.at_separator());
         } else if more {
@@ -259,7 +266,7 @@ impl<'a> SelectorParser<'a> {
             return Err(self.fault(self.at, "events are joined with `,`"));
         }
         let text = self.text[start..self.at].trim_end().to_owned();
-        Ok(Selector { text, name, filter, attrs, group: None, members: Vec::new() })
+        Ok(Selector { text, name, filter, options, attrs, group: None, members: Vec::new() })
     }
 
     /// Takes one of the names joined by `|`. Behind a prefix, a name may contain `/`.
@@ -294,22 +301,6 @@ impl<'a> SelectorParser<'a> {
 
     fn at_separator(&self) -> bool {
         self.rest().starts_with(['/', ','])
-    }
-
-    /// Takes `TERMS/[MODIFIERS]` behind the first slash. Returns the whole name with its slashes.
-    fn pmu(&mut self, start: usize) -> Result<String, SyntaxError> {
-        let slash = self.at - 1;
-        self.segment(&['/'], Escape::Nothing)?;
-        if !self.slash() {
-            return Err(self.fault(slash, "the terms of a PMU end with a `/`: msr/tsc/"));
-        }
-        let behind = self.at;
-        let modifiers = self.rest().split(['/', ',']).next().unwrap_or_default().trim();
-        if !modifiers.is_empty() && modifiers.chars().all(kind::is_modifier) {
-            self.until(&['/', ',']);
-            return Ok(self.text[start..self.at].trim_end().to_owned());
-        }
-        Ok(self.text[start..behind].to_owned())
     }
 
     fn attribute(&mut self) -> Result<(String, Option<String>), SyntaxError> {

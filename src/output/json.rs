@@ -274,6 +274,7 @@ fn push_value(out: &mut Vec<u8>, value: &Value<'_>) {
         Value::Int(value) => digits::push_i64(out, *value),
         Value::Uint(value) => digits::push_u64(out, *value),
         Value::Text(text) => push_string(out, text),
+        Value::Float(value) => push_number(out, *value),
         Value::Array { .. } => field::push_array(out, value),
         Value::Pointer(value) => {
             out.push(b'"');
@@ -311,6 +312,15 @@ fn push_strings<'a>(out: &mut Vec<u8>, texts: impl Iterator<Item = &'a [u8]>) {
         push_string(out, text);
     }
     out.push(b']');
+}
+
+/// Appends a double, without a fraction if it is an integer.
+fn push_number(out: &mut Vec<u8>, value: f64) {
+    const EXACT: f64 = (1u64 << 53) as f64;
+    match value.fract() == 0.0 && value.abs() <= EXACT {
+        true => digits::push_i64(out, value as i64),
+        false => push_float(out, value),
+    }
 }
 
 /// Appends the shortest form that reads back as the same double; null if it is not finite.

@@ -42,7 +42,7 @@ pub(super) fn source_request(
             .collect(),
         tasks,
         pages: settings.mmap_pages.or(request.monitor.pages).map(|pages| pages as usize),
-        watermark: settings.watermark,
+        watermark: host.watermark().map_or(settings.watermark, |own| own.min(settings.watermark)),
         ordered: host.ordered(),
         mmap: host.wants_mmap(),
         side: host.side_kinds(),

@@ -264,6 +264,7 @@ impl<'a> Player<'a> {
         let cpus = declared.sampling.cpus.as_ref();
         let seen = filter::FilterInput { raw, cpu: entry.cpu, comm: &entry.comm };
         !self.off[role]
+            && !declared.event.kind().is_derived()
             && declared.event.name == event.name
             && (here && watched || declared.sampling.all_tasks)
             && cpus.is_none_or(|cpus| cpus.contains(&entry.cpu))

@@ -69,6 +69,9 @@ struct AggregatesState {
     left: Cell<usize>,
     /// Losses of the aggregates that were freed.
     missed: RefCell<Coverage>,
+    /// Numbers of the aggregates that are never drawn, because their monitor is the source of
+    /// another one's events.
+    undrawn: RefCell<Vec<usize>>,
     /// Stacks of emitted events, with `--flame-graph`.
     emitted: RefCell<Option<SharedAggregate<Kv>>>,
     /// Script functions that draw stacks.
@@ -100,6 +103,7 @@ impl Aggregates {
             names: RefCell::default(),
             left: Cell::default(),
             missed: RefCell::default(),
+            undrawn: RefCell::default(),
             emitted: RefCell::default(),
             stack_functions: RefCell::default(),
             handles,
@@ -241,7 +245,8 @@ impl Aggregates {
     }
 
     fn draw_one(&self, lua: &Lua, id: usize, total: bool) -> mlua::Result<Vec<Report>> {
-        let Some(declared) = self.one(id) else { return Ok(Vec::new()) };
+        let is_drawn = !self.0.undrawn.borrow().contains(&id);
+        let Some(declared) = self.one(id).filter(|_| is_drawn) else { return Ok(Vec::new()) };
         declared.body.draw(&self.parts(lua, &declared), total)
     }
 

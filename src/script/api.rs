@@ -30,6 +30,7 @@ mod raise;
 mod registry;
 mod report;
 mod sample_fields;
+mod source;
 mod stacks;
 mod tasks;
 
@@ -61,6 +62,7 @@ pub(super) fn register(
     expression::register(&api)?;
     evsel::register(&api, vm.is_unsafe())?;
     emit::register(&api)?;
+    source::register(&api, vm.loader())?;
     report::register(&api)?;
     counters::register(&api)?;
     history::register(&api)?;

@@ -27,11 +27,13 @@ use crate::symbol::KernelSymbols;
 use crate::task::cgroups::Cgroups;
 use crate::task::{Tasks, UNKNOWN, programs};
 use crate::unwind::Unwinder;
+use derived::DerivedEvents;
 use heat::Heats;
 use notes::EarlyNotes;
 use past::Past;
 use texts::Texts;
 
+pub(super) mod derived;
 pub(super) mod emit;
 mod heat;
 pub(super) mod leaf;
@@ -48,6 +50,8 @@ pub mod timers;
 pub(super) struct RunContext {
     /// The event of each role, by role index.
     pub(super) roles: Vec<Rc<Event>>,
+    /// Events that monitors derive from those of the batch.
+    pub(super) derived: DerivedEvents,
     /// Names of tasks.
     pub(super) tasks: Tasks,
     /// Address spaces and mapped files of processes; none in a run that takes no stacks.
@@ -104,6 +108,7 @@ impl RunContext {
     pub(super) fn new(out: Box<dyn Draw>, tasks: Tasks, clock: Clock) -> Self {
         RunContext {
             roles: Vec::new(),
+            derived: DerivedEvents::default(),
             tasks,
             programs: None,
             unwinder: Unwinder::default(),

@@ -1,6 +1,7 @@
 //! The events that a script declares: selectors, options and filters, resolved to roles.
 
 pub mod declare;
+pub mod derived;
 pub mod fields;
 pub(super) mod filter;
 mod members;
@@ -8,4 +9,5 @@ mod options;
 mod remarks;
 pub mod resolve;
 pub mod role;
+pub mod sources;
 pub mod watchable;

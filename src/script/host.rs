@@ -25,6 +25,7 @@ use super::vm::callback::FailureCount;
 use super::vm::guard::{Guard, Phase};
 use super::vm::script_error::file_name;
 use super::vm::{Limits, Print, Vm};
+use crate::base::event::slot::Slot;
 use crate::base::report::coverage::Coverage;
 use crate::base::report::draw::{JitStats, Level};
 use crate::source::batch::Addresses;
@@ -47,6 +48,7 @@ mod report;
 mod setting;
 mod side_band;
 mod sink;
+mod sources;
 mod timers;
 
 /// Memory limit in bytes while a script is loaded; a run sets its own limit.
@@ -78,6 +80,8 @@ pub struct Host {
     /// Number of events for `-N`.
     pub(super) counted: u64,
     compiler: CompilerWatch,
+    /// Slots of a batch while monitors derive events of it.
+    slots: Vec<Slot>,
 }
 
 /// How events are handled.
@@ -129,6 +133,7 @@ impl Host {
             reported_full: false,
             counted: 0,
             compiler: CompilerWatch::default(),
+            slots: Vec::new(),
         })
     }
 
@@ -189,6 +194,7 @@ impl Host {
         self.sums.verbose.set(setting.verbose);
         self.sums.totals.set(setting.totals);
         table.raw_set("opt", options)?;
+        self.begin_sources();
         self.call_init(&table, options)?;
         self.check_unused(options, &specs, &setting.given)?;
         let callbacks = self.monitor.as_ref().map(Callbacks::of).transpose()?;
@@ -208,6 +214,7 @@ impl Host {
         };
         let filters_calls = setting.per_thread
             && (roles.iter().any(is_filtered_here) || self.callbacks.of_watched_tasks());
+        let ordered = ordered || self.sources_need_order();
         self.ordered = self.rules.order.unwrap_or(ordered || self.takes_stacks() || filters_calls);
         self.check_order()?;
         self.context.with(|context| context.roles = events);
@@ -231,7 +238,8 @@ impl Host {
         let mut state = self.state.borrow_mut();
         state.cpus.clone_from(&setting.cpus);
         state.per_thread = setting.per_thread;
-        state.declarer = Some(setting.declarer(state.evsels.clone()));
+        let evsels = state.evsels.clone();
+        state.declarer = Some(setting.declarer(evsels, self.vm.loader().library()));
         Ok(())
     }
 

@@ -17,6 +17,7 @@ pub mod declare;
 pub mod detail;
 pub mod opt;
 pub mod shared;
+pub mod usage_error;
 pub mod value;
 
 #[cfg(test)]

@@ -29,6 +29,7 @@ pub(super) mod call;
 pub(super) mod callback;
 pub(super) mod cell;
 pub mod guard;
+pub(super) mod loader;
 mod patterns;
 pub(super) mod sampler;
 pub mod script_error;

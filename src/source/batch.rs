@@ -100,6 +100,16 @@ impl Batch {
         self.len = self.len.min(len);
     }
 
+    /// Replaces the slots by others that are valid as long as the batch is, at most [`BATCH`] of
+    /// them.
+    pub fn replace(&mut self, slots: impl Iterator<Item = Slot>) {
+        self.len = 0;
+        for (place, slot) in self.slots.iter_mut().zip(slots) {
+            *place = slot;
+            self.len += 1;
+        }
+    }
+
     /// Removes all slots and chains.
     pub fn clear(&mut self) {
         self.len = 0;

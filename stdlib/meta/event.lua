@@ -38,6 +38,9 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---@field name string `"sched:sched_switch"`
 ---@field filter? string the filter between the first slashes
 ---@field stack boolean whether it has the attribute `stack`
+---@field options string options of the monitor that `name` is; empty for an event
+---@field group? string text of the group in braces that contains it
+---@field weak? boolean whether that group has the modifier `W`
 ---@field attr perilune.SelectorAttrs
 
 --- By name, the text of an attribute: `s.attr.key`. As a list, {name, value} in the order typed,
@@ -65,6 +68,20 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---@overload fun(selector: perilune.Selector, spec: perilune.EvselSpec, handler?: fun(e: perilune.Record)): perilune.Evsel
 ---@overload fun<K: string>(selector: K, handler?: fun(e: perilune.Records[K])): perilune.Evsel
 ---@overload fun<K: string>(selector: K, spec: perilune.EvselSpec, handler?: fun(e: perilune.Records[K])): perilune.Evsel
+local evsel_word = {}
+
+--- Declares the events that a monitor emits, as the selector `"profile/-F 200/"` does. They are the
+--- monitor's own events after its filters and thresholds, with the columns that its `emits`
+--- declares. `_time` is the time of the event that the monitor was handling, `_pid`, `_tid`, `_cpu`
+--- and the stack are those of the first event that it passed to `emit`.
+---
+---     evsel.from("profile", { freq = 200, than = 50 }, function(e) busy:add(e.function_) end)
+---     evsel.from("task-state", { uninterruptible = true, call_graph = "fp" })
+---@param name string a monitor with `emits`; `perilune list` shows them
+---@param options? table<string, any> its options by their names in `opt`; durations in ns
+---@param handler? fun(e: perilune.Record)
+---@return perilune.Evsel
+function evsel_word.from(name, options, handler) end
 
 ---@type perilune.EvselFunction
 evsel = nil

@@ -56,6 +56,7 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---@field period? integer events per sample, of -c
 ---@field perins boolean whether --perins was given
 ---@field detail false|perilune.Detail value of --detail
+---@field as_events? true set if another monitor takes its events: emit each, report nothing
 ---@field exclude_user boolean
 ---@field exclude_kernel boolean
 ---@field exclude_guest boolean

@@ -26,6 +26,7 @@ local p = {}
 ---@class perilune.State
 ---@field delay number ns from the opening to the closing event; only from `close`
 ---@field time number the opening event's `_time`
+---@field tid? integer the task, in `longer` of `states`
 ---@field unsure boolean whether events were lost since the opening, with `lost = "keep"`
 ---@field event? perilune.Kept the opening event, with `keep`
 ---@field [string] any the values by name; assignable

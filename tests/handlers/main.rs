@@ -9,6 +9,7 @@ mod printed;
 mod printers;
 mod reentry;
 mod sandbox;
+mod sources;
 
 use std::io::Write as _;
 use std::process::{Command, Output, Stdio};

@@ -12,6 +12,7 @@ use crate::tool::{Run, Tool};
 
 live_tests! {
     the_events_of_a_group_are_counted_once_each,
+    a_metric_reads_the_counters_of_a_group_that_has_its_events,
     an_event_that_cannot_share_a_group_is_refused_or_opened_without_it,
     each_sample_has_what_the_group_counted_since_the_one_before,
     a_sampled_group_of_whole_cpus_has_counts_of_each_cpu,
@@ -80,6 +81,27 @@ fn the_events_of_a_group_are_counted_once_each() {
         assert!({ counted }.all(|row| row["counted_percent"] == 100.0), "{:?}", run.objects);
         run.is_complete();
     }
+}
+
+/// Returns how many events the command holds open for `stat -e EVENTS --metric METRIC`.
+fn opened(events: &str, metric: &str) -> usize {
+    let tool = Tool::attach(&["stat", "-a", "-e", events, "--metric", metric]);
+    let files = fs::read_dir(format!("/proc/{}/fd", tool.pid())).expect("they can be listed");
+    let targets = files.flatten().filter_map(|file| fs::read_link(file.path()).ok());
+    let count = targets.filter(|to| to.to_string_lossy().contains("[perf_event]")).count();
+    tool.finish();
+    count
+}
+
+fn a_metric_reads_the_counters_of_a_group_that_has_its_events() {
+    let of_both = format!("x={ENTER}/task-clock");
+    let grouped = opened(&format!("{{{ENTER},task-clock}}"), &of_both);
+    let two =
+        opened(&format!("{{{ENTER},task-clock}}"), &format!("{of_both},y=task-clock/{ENTER}"));
+    assert_eq!(two, grouped, "the second metric opens nothing");
+    let filtered = opened(&format!("{{{ENTER}/common_pid > 0/,task-clock}}"), &of_both);
+    let weak = opened(&format!("{{{ENTER},task-clock}}:W"), &of_both);
+    assert!(filtered > grouped && weak > grouped, "{grouped} {filtered} {weak}");
 }
 
 fn an_event_that_cannot_share_a_group_is_refused_or_opened_without_it() {

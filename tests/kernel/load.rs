@@ -7,6 +7,7 @@
 
 mod measured;
 mod names;
+mod spin;
 
 pub(crate) use measured::{
     Pipes, SharedPage, alternate, faults, getppid_until_stopped, never_idle, sleeps_in_storms,
@@ -14,6 +15,7 @@ pub(crate) use measured::{
 };
 pub(crate) use names::{links_names, opens, opens_names, opens_untouched_name};
 
+pub(crate) use spin::spins_around_two_calls;
 use std::{
     io,
     time::{Duration, Instant},

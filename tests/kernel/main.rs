@@ -41,6 +41,7 @@ mod sample_fields;
 mod scheduling;
 mod script;
 mod side_band;
+mod sources;
 mod syscalls;
 mod task_state;
 mod tool;
@@ -110,6 +111,7 @@ fn main() -> ExitCode {
         scheduling::tests(),
         script::tests(),
         side_band::tests(),
+        sources::tests(),
         syscalls::tests(),
         task_state::tests(),
         trace::tests(),

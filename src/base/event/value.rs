@@ -10,6 +10,8 @@ pub enum Value<'a> {
     Uint(u64),
     /// An unsigned integer to be shown in hexadecimal: a pointer.
     Pointer(u64),
+    /// A number that a script computed; NaN stands for none.
+    Float(f64),
     /// Text, up to its NUL; not always UTF-8.
     Text(&'a [u8]),
     /// Uninterpreted bytes: an array of u8, a structure.
@@ -34,6 +36,8 @@ pub enum ValueType {
     Uint,
     /// [`Value::Pointer`].
     Pointer,
+    /// [`Value::Float`].
+    Float,
     /// [`Value::Text`].
     Text,
     /// [`Value::Bytes`].
@@ -45,10 +49,11 @@ pub enum ValueType {
 }
 
 impl ValueType {
-    const ALL: [(ValueType, &str); 7] = [
+    const ALL: [(ValueType, &str); 8] = [
         (ValueType::Int, "s64"),
         (ValueType::Uint, "u64"),
         (ValueType::Pointer, "pointer"),
+        (ValueType::Float, "f64"),
         (ValueType::Text, "text"),
         (ValueType::Bytes, "bytes"),
         (ValueType::Ints, "s64[]"),

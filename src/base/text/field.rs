@@ -11,6 +11,7 @@ pub fn push_value(out: &mut Vec<u8>, value: &Value<'_>) {
         Value::Int(value) => digits::push_i64(out, *value),
         Value::Uint(value) => digits::push_u64(out, *value),
         Value::Pointer(value) => digits::push_hex(out, *value),
+        Value::Float(value) => push_float(out, *value, None),
         Value::Text(text) => escape::push_word(out, text),
         Value::Bytes(bytes) => digits::push_hex_bytes(out, bytes),
         Value::Array { .. } => push_array(out, value),

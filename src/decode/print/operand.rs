@@ -45,6 +45,8 @@ pub(super) fn field_operand(field: &Field) -> PrintOperand {
         FieldKind::Array(width) => {
             PrintOperand::Pointer(region, Pointee::Int(int(usize::from(width))))
         }
+        // Has no print format.
+        FieldKind::Float => PrintOperand::Pointer(region, Pointee::Other(type_text.clone())),
         FieldKind::Bytes if ["u8", "char", "bool"].iter().any(|t| type_text.contains(t)) => {
             PrintOperand::Pointer(region, Pointee::Int(Int { bits: 8, signed }))
         }

@@ -278,7 +278,7 @@ impl Checker<'_> {
                 Element::Char | Element::Byte => 1,
                 Element::Int(width) => width,
             },
-            FieldKind::Int | FieldKind::Pointer => {
+            FieldKind::Int | FieldKind::Pointer | FieldKind::Float => {
                 return Err(Fault::new(at, format!("`{name}` is one number; it has no elements")));
             }
         };
@@ -359,6 +359,10 @@ fn whole(at: usize, field: &Field) -> Result<CheckedExpr, Fault> {
             let value = IntExpr::read(code, ty, bounds(ty));
             let is_pointer = field.kind == FieldKind::Pointer;
             Ok(CheckedExpr::Number(if is_pointer { value.addressed() } else { value }))
+        }
+        FieldKind::Float => {
+            let code = format!("whole(s.raw + {})", field.offset);
+            Ok(CheckedExpr::Number(IntExpr::read(code, Int::LONG, (-EXACT, EXACT))))
         }
         FieldKind::Chars => Ok(CheckedExpr::Text(TextExpr::field(field.offset, field.size))),
         FieldKind::DataLoc(Element::Char) | FieldKind::RelLoc(Element::Char) => {

@@ -2,7 +2,7 @@
 
 use super::{FieldReading, Filter, FilterNode, FilterOperand, Predicate};
 use crate::{
-    decode::format::{Field, Format},
+    decode::format::{Field, FieldKind, Format},
     event::{field, syntax::SyntaxError},
 };
 
@@ -156,6 +156,10 @@ impl Predicate {
 }
 
 fn class(field: &Field) -> Class {
+    if field.kind == FieldKind::Float {
+        // Only user space can compare it, as an expression.
+        return Class::Many;
+    }
     let text = field.type_text.as_str();
     if text.contains("__data_loc") || text.contains("__rel_loc") {
         return match text {

@@ -221,6 +221,11 @@ pub trait EventProperties {
         None
     }
 
+    /// Returns whether a monitor makes it of other events: it is not opened.
+    fn is_derived(&self) -> bool {
+        false
+    }
+
     /// Returns whether its description may become outdated and is therefore not cached.
     fn may_change(&self) -> bool {
         false

@@ -336,3 +336,24 @@ fn terms_and_modifiers_of_a_pmu_belong_to_its_name() {
     assert_eq!(names, ["cpu/event=0x3c,umask=1/uppD", "msr/tsc/e"]);
     assert!(list[0].stack() && list[1].attrs.is_empty());
 }
+
+#[test]
+fn a_monitor_has_options_before_its_attributes() {
+    let one = |text: &str| {
+        let all = Selector::parse_list(text).unwrap();
+        let parts = |s: &Selector| (s.name.clone(), s.options.clone(), s.attrs.len());
+        all.iter().map(parts).collect::<Vec<_>>()
+    };
+    let profile = ("profile".to_owned(), Some("-F 200 --than 50".to_owned()), 1);
+    assert_eq!(one("profile/-F 200 --than 50/untraced/"), [profile]);
+    let list = one("task-state/-S,-D --filter 'a/b'/,sched:sched_switch//key=pid/");
+    assert_eq!(list[0].1.as_deref(), Some("-S,-D --filter 'a/b'"));
+    assert_eq!((list[1].0.as_str(), &list[1].1), ("sched:sched_switch", &None));
+    // As a whole in quotes, with slashes inside.
+    let quoted = one("trace/\"-e 'profile/-F 9/'\"/stack");
+    assert_eq!((quoted[0].1.as_deref(), quoted[0].2), (Some("-e 'profile/-F 9/'"), 1));
+    // A filter and the terms of a PMU do not begin with a dash.
+    assert_eq!(one("sched:sched_switch/-1 < prev_prio/")[0].1, None);
+    let why = Selector::parse_list("profile/-F 200").unwrap_err().to_string();
+    assert!(why.contains("the options of a monitor end with a `/`"), "{why}");
+}

@@ -11,6 +11,7 @@ use crate::event::selector::Selector;
 use crate::run::catalog::MachineCatalog;
 use crate::script::evsel::fields::all_of_the_sample;
 use crate::script::load::doc;
+use crate::script::load::library::Script;
 use std::path::PathBuf;
 
 /// Commands after a colon at the beginning of a line.
@@ -68,28 +69,41 @@ fn in_string(session: &Session<'_>, before: &str, at: usize) -> Completions {
     if text.starts_with(['/', '.', '~']) {
         return (at, files(text));
     }
+    if code.ends_with("evsel.from") || code.ends_with("evsel.from(") {
+        return (at, sources(session).collect());
+    }
     if code.ends_with("kaddr") || code.ends_with("kaddr(") {
         return (at, kernel_symbols(text, |_| true));
     }
     if let Some(item) = last_prefixed(text) {
         return in_prefixed(session, before, item);
     }
-    match text.split_once('/') {
+    let item = last_item(text);
+    match item.split_once('/') {
         // `field.function == NAME` of a filter takes a function of the kernel.
         Some((_, filter)) if asks_function(filter) => {
             (before.len() - word_at_end(filter).len(), kernel_functions(word_at_end(filter)))
         }
         // Otherwise, the fields of the event before the filter.
-        Some((event, filter)) => {
-            let start = before.len() - word_at_end(filter).len();
-            let event = event.rsplit(SEPARATORS).next().unwrap_or_default();
-            (start, fields(session, event))
-        }
-        None => {
-            let last = text.rsplit(SEPARATORS).next().unwrap_or_default();
-            (before.len() - last.len(), events(session, last))
+        Some((event, filter)) => (before.len() - word_at_end(filter).len(), fields(session, event)),
+        None => (before.len() - item.len(), events(session, item)),
+    }
+}
+
+/// Returns the text of the last event of a list, or of the last name joined by `|`: what separates
+/// within a filter or attribute does not separate events.
+fn last_item(text: &str) -> &str {
+    let (mut start, mut slashes) = (0, 0);
+    for (at, c) in text.char_indices() {
+        let next_is_digit = text[at + c.len_utf8()..].starts_with(|c: char| c.is_ascii_digit());
+        match c {
+            '/' => slashes += 1,
+            ',' if slashes >= 2 && !next_is_digit => (start, slashes) = (at + 1, 0),
+            _ if slashes == 0 && SEPARATORS.contains(&c) => start = at + 1,
+            _ => {}
         }
     }
+    &text[start..]
 }
 
 /// Returns the selector at the end of a string whose name begins with a prefix.
@@ -232,9 +246,16 @@ fn events(session: &Session<'_>, typed: &str) -> Vec<String> {
             let systems = names.iter().filter_map(|name| Some(name.split_once(':')?.0));
             let prefixes = kind::PREFIXES.iter().map(|prefix| prefix.prefix);
             let systems = systems.chain(prefixes).map(|system| format!("{system}:"));
-            systems.chain(MachineCatalog::pmu_events()).collect()
+            let sources = sources(session).map(|name| format!("{name}/"));
+            systems.chain(MachineCatalog::pmu_events()).chain(sources).collect()
         }
     }
+}
+
+/// Returns the names of the monitors that can be sources of events, by their text: none is run.
+fn sources(session: &Session<'_>) -> impl Iterator<Item = String> {
+    let all = session.monitors.library.all().into_iter();
+    all.filter(Script::may_emit).map(|script| script.name)
 }
 
 fn fields(session: &Session<'_>, event: &str) -> Vec<String> {
@@ -282,6 +303,10 @@ mod tests {
         assert_eq!(last_prefixed("{cs,kprobe:f"), Some("kprobe:f"));
         assert_eq!(last_prefixed("{mem:jif"), Some("mem:jif"));
         assert_eq!(last_prefixed("a:b/x"), None);
+        assert_eq!(last_item("{a:b,c:d|e:"), "e:");
+        assert_eq!(last_item("{a:b/x > 1 || y/,c:d"), "c:d");
+        assert_eq!(last_item("a:b/x > 1 || y,"), "a:b/x > 1 || y,");
+        assert_eq!(last_item("a:b//cpus=0,2/,profile/-F 9"), "profile/-F 9");
         assert_eq!(word_at_end("x + e_1"), "e_1");
         assert!(asks_function("a > 1 && function.function == hrtimer_w"));
         assert!(!asks_function("a == hrtimer_w"));

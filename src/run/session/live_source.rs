@@ -173,6 +173,7 @@ impl LiveSource {
         }
         if changes.misread.is_none() && roles.len() > known {
             let openings = (known..roles.len())
+                .filter(|role| !roles[*role].event.kind().is_derived())
                 .map(|role| planned(role, &roles, &self.only))
                 .collect::<anyhow::Result<Vec<_>>>()?;
             let remarks = self.live.remarks().len();

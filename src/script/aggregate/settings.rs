@@ -44,6 +44,9 @@ pub struct AggregateSettings {
     pub budget: Rc<Budget>,
     /// Whether columns show raw values, without calling the script's functions.
     pub plain: Rc<Cell<bool>>,
+    /// Whether aggregates are declared by the source of another monitor's events, which has no
+    /// reports.
+    pub undrawn: Rc<Cell<bool>>,
     /// Upper bound of CPU numbers (exclusive).
     pub cpus: u32,
 }

@@ -22,6 +22,9 @@ impl Aggregates {
         }
         let id = self.0.next.replace(self.0.next.get() + 1);
         self.0.declared.borrow_mut().insert(id, Rc::new(declared));
+        if self.0.shared.undrawn.get() {
+            self.0.undrawn.borrow_mut().push(id);
+        }
         id
     }
 
@@ -164,6 +167,7 @@ impl Aggregates {
     /// Starts the next interval of the values in `drawn`, or of everything (`None`). Aggregates
     /// declared with `keep` are not cleared.
     pub fn reset_after_interval(&self, drawn: Option<&[Value]>) {
+        self.restart(self.0.undrawn.borrow().clone(), false);
         self.restart(self.chosen(drawn), self.0.shared.totals.get());
     }
 

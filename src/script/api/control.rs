@@ -50,6 +50,12 @@ fn every(api: &Registry<'_>) -> mlua::Result<Function> {
     let (state, shared) = (api.state.clone(), api.shared.clone());
     api.lua().create_function(move |_, (period, handler): (Period, Function)| {
         let period = period.ns;
+        if state.borrow().evsels.borrow().sources.is_open() {
+            return Err(misuse(
+                "every: this monitor uses a timer; the source of another monitor's events has \
+                 events only",
+            ));
+        }
         let now = shared.with(|context| context.now);
         let callback = Callback::new("every", handler);
         match state.borrow_mut().timers.add(now, period, callback) {

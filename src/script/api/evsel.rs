@@ -11,6 +11,7 @@ use crate::event::rate::SamplingRate;
 use crate::event::selector::Selector;
 use crate::script::context::state::ScriptState;
 use crate::script::evsel::declare::EvselInfo;
+use crate::script::evsel::derived::NamedSource;
 use crate::script::option::Attrs;
 use crate::script::option::opt::selector;
 
@@ -46,9 +47,18 @@ fn declare(lua: &Lua, state: &State) -> mlua::Result<Function> {
         let Some(declarer) = &state.declarer else {
             return refuse(lua, "call evsel in init: no event is opened while a file is loaded");
         };
+        match declarer.source_of(&selector) {
+            Ok(None) => {}
+            Ok(Some(source)) if options.raw_get::<Option<bool>>("count")?.unwrap_or(false) => {
+                let why = "a monitor emits its events, the kernel cannot count them; use top";
+                return refuse(lua, &format!("{}: {why}", source.name));
+            }
+            Ok(Some(source)) => return (Value::Nil, asked(lua, &source)?).into_lua_multi(lua),
+            Err(why) => return refuse(lua, &why),
+        }
         match declarer.declare(&selector, &options) {
             Ok(Some((index, info))) => {
-                (index, info_table(lua, &info)?, attrs(lua, &info)?).into_lua_multi(lua)
+                (index, info_table(lua, &info)?, attrs(lua, &info.attrs)?).into_lua_multi(lua)
             }
             Ok(None) => Ok(MultiValue::new()),
             Err(why) => refuse(lua, &why),
@@ -68,11 +78,22 @@ fn selectors(lua: &Lua) -> mlua::Result<Function> {
     })
 }
 
-fn refuse(lua: &Lua, why: &str) -> mlua::Result<MultiValue> {
+/// Creates the table `asked` that `begin` of `prelude/source.lua` takes.
+fn asked(lua: &Lua, source: &NamedSource) -> mlua::Result<Table> {
+    let table = lua.create_table()?;
+    table.set("name", source.name.as_str())?;
+    table.set("options", source.options.as_str())?;
+    table.set("stack", source.stack)?;
+    table.set("title", source.title.as_deref())?;
+    table.set("attrs", attrs(lua, &source.attrs)?)?;
+    Ok(table)
+}
+
+pub(super) fn refuse(lua: &Lua, why: &str) -> mlua::Result<MultiValue> {
     (Value::Nil, why).into_lua_multi(lua)
 }
 
-fn info_table(lua: &Lua, info: &EvselInfo) -> mlua::Result<Table> {
+pub(super) fn info_table(lua: &Lua, info: &EvselInfo) -> mlua::Result<Table> {
     let table = lua.create_table()?;
     table.set("name", info.name.as_str())?;
     table.set("id", info.first)?;
@@ -89,9 +110,9 @@ fn info_table(lua: &Lua, info: &EvselInfo) -> mlua::Result<Table> {
     Ok(table)
 }
 
-fn attrs(lua: &Lua, info: &EvselInfo) -> mlua::Result<Table> {
+fn attrs(lua: &Lua, all: &[(String, Option<String>)]) -> mlua::Result<Table> {
     let table = lua.create_table()?;
-    for (name, value) in &info.attrs {
+    for (name, value) in all {
         match value {
             Some(value) => table.set(name.as_str(), value.as_str())?,
             None => table.set(name.as_str(), true)?,

@@ -90,7 +90,8 @@ impl RunContext {
             is_printed
         };
         // In a recording, a counter's samples have a format, too.
-        let is_counter = event.format().is_none() || !has_fields(&event.name);
+        let is_counter =
+            event.format().is_none() || !has_fields(&event.name) && !event.kind().is_derived();
         let period = is_counter.then_some(slot.period);
         self.printed += 1;
         self.out.event(&mut EventLine {

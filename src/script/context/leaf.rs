@@ -124,6 +124,62 @@ pub(in crate::script) unsafe extern "C" fn emit(context: *const c_void, slot: *c
     enter(inner, |context| context.emit(slot, raw, chain, EmitExtras::default()));
 }
 
+/// Begins the event with this number, without values in its columns: a copy of `event` at the time
+/// of `handled`, the slot under the cursor. FFI leaf.
+///
+/// # Safety
+/// `context` is `SharedContext::address` of a living context; both are slots of the running batch
+/// or kept ones.
+pub(in crate::script) unsafe extern "C" fn derive(
+    context: *const c_void,
+    number: u32,
+    handled: *const Slot,
+    event: *const Slot,
+) {
+    // SAFETY: the caller's promise.
+    let (inner, event) = unsafe { (&*context.cast::<ContextCell>(), &*event) };
+    // SAFETY: likewise.
+    let (raw, chain, time) = unsafe { (raw_of(event), chain_of(event), (*handled).time) };
+    enter(inner, |context| {
+        context.derived.push(number, handled, &BorrowedEvent { slot: event, raw, chain });
+        context.derived.set_time(time);
+    });
+}
+
+/// Sets a column of the event that was begun last. FFI leaf.
+///
+/// # Safety
+/// `context` is `SharedContext::address` of a living context.
+pub(in crate::script) unsafe extern "C" fn set_derived_number(
+    context: *const c_void,
+    offset: u32,
+    value: f64,
+) {
+    // SAFETY: the caller's promise.
+    let inner = unsafe { &*context.cast::<ContextCell>() };
+    enter(inner, |context| context.derived.set_number(offset, value));
+}
+
+/// Sets a column of the event that was begun last. FFI leaf.
+///
+/// # Safety
+/// As [`set_derived_number`]; `text` has `size` readable bytes.
+pub(in crate::script) unsafe extern "C" fn set_derived_text(
+    context: *const c_void,
+    offset: u32,
+    text: *const u8,
+    size: u32,
+) {
+    if text.is_null() {
+        return;
+    }
+    // SAFETY: the caller's promise.
+    let inner = unsafe { &*context.cast::<ContextCell>() };
+    // SAFETY: likewise.
+    let text = unsafe { std::slice::from_raw_parts(text, size as usize) };
+    enter(inner, |context| context.derived.set_text(offset, text));
+}
+
 /// Returns a slot's event as text, without its name, valid until the next call; its length is
 /// [`text_size`]. FFI leaf.
 ///

@@ -25,7 +25,8 @@ impl Dispatch {
         let mut read: HashMap<*const std::ffi::c_void, SampleFields> = HashMap::new();
         let mut changed = BTreeSet::new();
         for handler in &self.handlers {
-            let Some(role) = evsels.roles.get_mut(handler.role) else { continue };
+            let role = evsels.roles.get_mut(handler.role);
+            let Some(role) = role.filter(|role| !role.event.kind().is_derived()) else { continue };
             let wanted = match read.get(&handler.function.to_pointer()) {
                 Some(known) => *known,
                 None => {

@@ -77,7 +77,8 @@ pub(super) fn getters(format: &Format) -> String {
          S.cast, S.fstr, S.exact, S.cursor, S.type, S.error \
          local live, setmetatable, rawget = S.live, S.setmetatable, S.rawget \
          local text_len, loc_at, loc_len = S.text_len, S.loc_at, S.loc_len \
-         local I8, U8, I16, U16, I32, U32, I64 = S.I8, S.U8, S.I16, S.U16, S.I32, S.U32, S.I64 \
+         local I8, U8, I16, U16, I32, U32, I64, F64 = \
+         S.I8, S.U8, S.I16, S.U16, S.I32, S.U32, S.I64, S.F64 \
          local g, copies = {}, {}\n",
     );
     for field in &format.fields {
@@ -96,6 +97,7 @@ fn getter(out: &mut String, name: &str, field: &Field) {
             Some(load) => format!("return {}", load.replace('@', &format!("s.raw + {at}"))),
             None => format!("return fstr(s.raw + {at}, {size})"),
         },
+        FieldKind::Float => format!("return cast(F64, s.raw + {at})[0]"),
         FieldKind::Chars => format!("local p = s.raw + {at} return fstr(p, text_len(p, {size}))"),
         FieldKind::Bytes => format!("return fstr(s.raw + {at}, {size})"),
         FieldKind::Array(element) => {

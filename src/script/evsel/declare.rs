@@ -17,6 +17,7 @@ use crate::event::rate::{DEFAULT_HZ, SamplingRate, resolve_rate};
 use crate::event::sample_field::SampleFields;
 use crate::event::sampling::{EventGroup, Sampling, StackSampling};
 use crate::event::selector::Selector;
+use crate::script::load::library::Library;
 
 /// Fix for a recording that lacks an event that a monitor counts.
 pub(in crate::script) const NO_COUNTS: &str =
@@ -36,6 +37,8 @@ pub struct Declarer {
     pub rate: Cell<Option<SamplingRate>>,
     /// CPUs that an event may be limited to; `None` leaves it to the recording.
     pub cpus: Option<Watchable>,
+    /// Monitors that can be sources of events.
+    pub library: Library,
 }
 
 impl Declarer {
@@ -102,6 +105,8 @@ impl Declarer {
         };
         all.declared.push(DeclaredEvsel { first, count: events.len() });
         all.roles.extend(roles);
+        let count = all.roles.len();
+        all.sources.own(count);
         if all.roles.len() > usize::from(u16::MAX) {
             return Err(format!("'{}' selects too many events", chosen.text));
         }
@@ -173,7 +178,7 @@ impl Declarer {
     /// As [`Declarer::declare`].
     pub fn check_unused(&self, lua: &Lua, selector: &Value) -> Result<(), Refused> {
         let (chosen, from_table) = chosen(selector)?;
-        if self.evsels.borrow().used.contains(&chosen.text) {
+        if self.evsels.borrow().used.contains(&chosen.text) || self.source_of(selector)?.is_some() {
             return Ok(());
         }
         let none = lua.create_table().map_err(|why| why.to_string())?;
@@ -215,6 +220,10 @@ impl Declarer {
     fn narrow_role(&self, role: &mut Role, text: &str) -> Result<(), Refused> {
         role.narrow(text)?;
         let extra = std::mem::take(&mut role.sampling.extra);
+        if role.event.kind().is_derived() && !extra.is_empty() {
+            let (event, names) = (&role.event.name, extra.names());
+            return Err(format!("{event}: the events of a monitor do not have {names}"));
+        }
         role.request(extra, self.trial.is_some())
     }
 
@@ -255,7 +264,9 @@ impl Declarer {
     pub fn switch(&self, index: usize, on: bool) {
         let mut all = self.evsels.borrow_mut();
         if let Some(&DeclaredEvsel { first, count }) = all.declared.get(index) {
-            all.switches.extend((first..first + count).map(|role| (role as u32, on)));
+            let roles = (first..first + count).flat_map(|role| all.sources.with_source(role));
+            let switches: Vec<(u32, bool)> = roles.map(|role| (role as u32, on)).collect();
+            all.switches.extend(switches);
         }
     }
 
@@ -297,7 +308,7 @@ pub struct EvselInfo {
 }
 
 /// Returns the selector, and the script's table if it is one of `opt.event[group][i]`.
-fn chosen(selector: &Value) -> Result<(Selector, Option<Table>), Refused> {
+pub(super) fn chosen(selector: &Value) -> Result<(Selector, Option<Table>), Refused> {
     match selector {
         Value::String(text) => {
             let text = text.to_str().map_err(|_| "a selector must be UTF-8 text".to_owned())?;

@@ -27,6 +27,7 @@ impl Declarer {
         let counted = Sampling { count: true, exclude: sampling.exclude, ..Sampling::default() };
         let mut members = Vec::new();
         for one in &chosen.members {
+            self.check_member(one)?;
             let selected =
                 self.events_of(one, &counted, false).map_err(|why| format!("{why:#}"))?;
             let Some(selected) = selected else { continue };

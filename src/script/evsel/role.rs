@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::remarks::EventRemarks;
+use super::sources::Sources;
 use crate::event::kind::COUNT_PREFIX;
 use crate::event::plan;
 use crate::event::sample_field::SampleFields;
@@ -36,6 +37,8 @@ pub struct Evsels {
     pub(in crate::script) remarks: EventRemarks,
     /// Those of the remarks that name an event used as a fallback for another.
     pub fallbacks: Vec<String>,
+    /// Monitors whose events others take.
+    pub sources: Sources,
     /// Selectors of the evsels, as typed.
     pub(super) used: BTreeSet<String>,
     /// The evsels, by their index in Lua.
@@ -46,6 +49,12 @@ impl Evsels {
     /// Returns the roles of an evsel, as indexes.
     pub fn indexes_of(&self, index: usize) -> std::ops::Range<usize> {
         self.declared.get(index).map_or(0..0, |d| d.first..d.first + d.count)
+    }
+
+    /// Returns the roles of an evsel, and if a monitor emits its events, those of the monitor.
+    pub fn opened_for(&self, index: usize) -> Vec<u32> {
+        let all = self.indexes_of(index).flat_map(|role| self.sources.with_source(role));
+        all.map(|role| role as u32).collect()
     }
 
     /// Returns the roles of an evsel, to change them.

@@ -16,7 +16,9 @@ impl Host {
             unmatched: open.unmatched,
             unsafe_: open.unsafe_,
             exited: open.exited,
-            evicted: open.evicted + self.forgotten(),
+            evicted: open.evicted
+                + self.forgotten()
+                + self.context.with(|context| context.derived.dropped()),
             disordered: open.disordered,
             undefined: self.state.borrow().undefined.get() as u64,
             clamped: open.clamped,

@@ -56,7 +56,10 @@ impl Host {
 
     /// Forbids or allows to declare and change events.
     pub(in crate::script) fn seal(&self, sealed: bool) {
-        self.state.borrow().evsels.borrow_mut().sealed = sealed;
+        let state = self.state.borrow();
+        let mut evsels = state.evsels.borrow_mut();
+        evsels.sealed = sealed;
+        evsels.sources.end_script();
     }
 
     /// Checks the selectors that were typed and that the script has not opened, such as an untraced

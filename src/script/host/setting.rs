@@ -11,6 +11,7 @@ use crate::script::evsel::declare::Declarer;
 use crate::script::evsel::resolve::Trial;
 use crate::script::evsel::role::Evsels;
 use crate::script::evsel::watchable::Watchable;
+use crate::script::load::library::Library;
 
 /// Settings of a run.
 pub struct Setting {
@@ -65,8 +66,9 @@ impl Setting {
         }
     }
 
-    /// Creates the declarer of events for a run with these settings.
-    pub(super) fn declarer(&self, evsels: Rc<RefCell<Evsels>>) -> Declarer {
+    /// Creates the declarer of events for a run with these settings, and with the monitors of a
+    /// library.
+    pub(super) fn declarer(&self, evsels: Rc<RefCell<Evsels>>, library: Library) -> Declarer {
         let watchable = |online: &Vec<u32>| {
             let (online, watched) = (online.clone(), self.cpus.clone());
             Watchable { online, watched }
@@ -78,6 +80,7 @@ impl Setting {
             stack: self.stack,
             rate: Cell::new(self.rate),
             cpus: self.online.as_ref().map(watchable),
+            library,
         }
     }
 }

@@ -205,9 +205,7 @@ const EXACT: i64 = 1 << 53;
 
 impl Sink for Host {
     unsafe fn dispatch(&mut self, batch: &mut Batch) {
-        let Some(runs) = self.prepare(batch) else { return };
-        self.handle(batch, runs);
-        self.conclude(batch);
+        self.pass(batch, Host::handle);
     }
 
     fn side(&mut self, side: SideBand<'_>) {

@@ -70,6 +70,11 @@ impl Script {
         }
     }
 
+    /// Returns whether its text may declare `emits`: only such a script can be a source of events.
+    pub fn may_emit(&self) -> bool {
+        self.text.contains("emits =")
+    }
+
     /// Returns the folder of a script that is a file.
     pub fn folder(&self) -> Option<&Path> {
         match &self.origin {

@@ -10,7 +10,8 @@ use crate::base::{
     matching::nearest::{did_you_mean, nearest},
     text::units::{self, Unit},
 };
-use crate::script::load::{group::MonitorGroup, library::BUNDLED};
+use crate::event::kind::DerivedColumn;
+use crate::script::load::{declared_options, group::MonitorGroup, library::BUNDLED};
 use crate::script::option::{
     self, OptionSpec,
     declare::{self, described},
@@ -29,7 +30,7 @@ pub fn callbacks() -> impl Iterator<Item = &'static str> {
 }
 
 /// Keys of `monitor {}`.
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 13] = [
     "summary",
     "group",
     "api",
@@ -42,6 +43,7 @@ const KEYS: [&str; 12] = [
     "idle",
     "all_tasks",
     "whole_cpus",
+    "emits",
 ];
 
 /// Version of the API that scripts see; see `docs/stability.md`.
@@ -80,6 +82,8 @@ pub struct Monitor {
     pub all_tasks: bool,
     /// Whether it watches whole CPUs: single tasks cannot be selected.
     pub whole_cpus: bool,
+    /// Columns of the events that it emits for another monitor; None if it emits none.
+    pub emits: Option<Vec<DerivedColumn>>,
     /// `m` itself, with the callbacks.
     pub table: Table,
 }
@@ -130,6 +134,7 @@ struct MonitorDeclaration {
     idle: Option<String>,
     all_tasks: bool,
     whole_cpus: bool,
+    emits: Option<Vec<DerivedColumn>>,
 }
 
 impl UserData for MonitorDeclaration {}
@@ -184,6 +189,7 @@ impl Monitor {
             idle: declared.idle,
             all_tasks: declared.all_tasks,
             whole_cpus: declared.whole_cpus,
+            emits: declared.emits,
             table,
         })
     }
@@ -268,7 +274,7 @@ fn declaration(table: &Value) -> Result<MonitorDeclaration> {
                  update perilune"
             ),
             ("api", _) => return Err(wrong("a whole number")),
-            ("options", Value::Table(list)) => declared.options = options(list)?,
+            ("options", Value::Table(list)) => declared.options = declared_options::options(list)?,
             ("options", _) => return Err(wrong("a table")),
             ("order", Value::Boolean(on)) => declared.order = Some(*on),
             ("screen", Value::Boolean(on)) => declared.screen = *on,
@@ -279,6 +285,10 @@ fn declaration(table: &Value) -> Result<MonitorDeclaration> {
             }
             ("idle", Value::String(text)) => declared.idle = Some(one_line(&key, &text.to_str()?)?),
             ("idle", _) => return Err(wrong("a line of text")),
+            ("emits", Value::Table(list)) => {
+                declared.emits = Some(declared_options::columns(list)?);
+            }
+            ("emits", _) => return Err(wrong("a table")),
             ("pages", _) => declared.pages = Some(pages(&value)?),
             ("every" | "interval", _) => {
                 ensure!(
@@ -300,52 +310,6 @@ fn one_line(key: &str, text: &str) -> Result<String> {
     let line = text.trim();
     ensure!(!line.is_empty() && !line.contains('\n'), "monitor's {key} must be one line of text");
     Ok(line.to_owned())
-}
-
-/// Collects the options that were declared with a constructor, and shared options by name.
-fn options(list: &Table) -> Result<Vec<OptionSpec>> {
-    let mut options = Vec::new();
-    for pair in list.pairs::<Value, Value>() {
-        let (key, value) = pair?;
-        ensure!(
-            matches!(key, Value::Integer(_)),
-            "options is a list; write text {{ \"name\", … }} instead of name = …"
-        );
-        options.push(match &value {
-            Value::String(name) => {
-                options.extend(shared_options(&name.to_str()?)?);
-                continue;
-            }
-            Value::UserData(declared) => match declared.borrow::<OptionSpec>() {
-                Ok(option) => option.clone(),
-                Err(_) => bail!("options holds a value that is not an option"),
-            },
-            Value::Function(_) => {
-                bail!("an option in options needs its table: flag {{ \"name\" }}")
-            }
-            other => bail!(
-                "options takes options such as flag {{ \"name\" }} and names of shared options, \
-                 not {}",
-                described(other)
-            ),
-        });
-    }
-    Ok(options)
-}
-
-fn shared_options(name: &str) -> Result<Vec<OptionSpec>> {
-    let found = shared::find(name);
-    if !found.is_empty() {
-        return Ok(found);
-    }
-    let all = shared::options();
-    let names: Vec<&str> = all.iter().map(|o| o.long.as_str()).collect();
-    let near = nearest(name, names.iter().copied());
-    let hint = match near.is_empty() {
-        true => format!("; there are {}", names.join(", ")),
-        false => did_you_mean(&near),
-    };
-    bail!("no shared option '{name}'{hint}")
 }
 
 fn pages(value: &Value) -> Result<u32> {

@@ -53,8 +53,8 @@ fn groups(
     Ok(Value::Table(groups))
 }
 
-/// Creates `{ text, name, filter, stack, attr = { key = …, { "key", … } … } }`; absent values are
-/// false. An event in braces also has `group`, their text, and `weak`.
+/// Creates `{ text, name, filter, stack, options, attr = { key = …, { "key", … } … } }`; absent
+/// values are false. An event in braces also has `group`, their text, and `weak`.
 ///
 /// # Errors
 /// Lua is out of memory.
@@ -67,6 +67,7 @@ pub(in crate::script) fn selector(lua: &Lua, one: &Selector, attrs: &Attrs) -> m
         one.filter.as_deref().map_or(Ok(Value::Boolean(false)), |f| text(lua, f))?,
     )?;
     table.raw_set("stack", one.stack())?;
+    table.raw_set("options", one.options.as_deref().unwrap_or_default())?;
     if let Some(group) = &one.group {
         table.raw_set("group", &*group.name)?;
         table.raw_set("weak", group.is_weak)?;

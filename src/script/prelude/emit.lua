@@ -34,7 +34,21 @@ local function plain(fields)
 end
 exports.plain = plain
 
+exports.slot_of = slot_of
+
+--- Returns whether a value is the record of an event, or a kept one.
+function exports.is_event(it) return role_of(it) ~= nil or kept_slot(it) ~= nil end
+
 local function address(slot) return tonumber(cast("intptr_t", slot)) end
+
+-- Functions that emit calls instead of printing, by the role whose handler runs; nil without any.
+local emitters
+
+--- Calls `emit` instead of printing, in the handlers of `role`.
+function exports.emit_by(role, emit)
+  emitters = emitters or {}
+  emitters[role] = emit
+end
 
 -- Printers by role; nil without any, so that printing is a single leaf call, which LuaJIT compiles.
 local printing, printer_failed
@@ -116,6 +130,13 @@ end
 --- Prints events now, as the monitor trace does; `emit { name = value }` prints a row.
 function exports.emit(a, b, ...)
   not_while_printing()
+  if emitters then
+    local emit = emitters[cursor.s.ev]
+    if emit then
+      emit(a, b, ...)
+      return
+    end
+  end
   if b == nil then
     local slot = slot_of(a)
     if slot then

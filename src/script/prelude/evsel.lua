@@ -75,6 +75,19 @@ end
 Evsel.__metatable = false
 Evsel.__tostring = function(ev) return "evsel " .. ev.name end
 
+--- Returns a new evsel: its number, what the Rust side has returned, and its handler.
+local function declared(index, info, attrs, handler)
+  local ev = setmetatable({ name = info.name, id = info.id, attr = attrs,
+    freq = info.freq or false, period = info.period or false, unit = info.unit or false,
+    title = info.title or info.name:match ":([^:]+)$" or info.name, names = info.names }, Evsel)
+  local e = { ev = ev, index = index, handler = handler, roles = info.roles, names = info.names,
+    count = info.count }
+  evsels[#evsels + 1] = e
+  part_of[ev] = e
+  return ev
+end
+exports.declared = declared
+
 --- Declares one event. Errors are those of the script, `level` calls above.
 local function declare_one(selector, options, handler, level)
   if options ~= nil and type(options) ~= "table" then
@@ -84,18 +97,13 @@ local function declare_one(selector, options, handler, level)
     error("the handler of an evsel is a function", level)
   end
   local index, info, attrs = declare(selector, options or {})
+  -- A monitor whose events are taken.
+  if index == nil and type(info) == "table" then index, info, attrs = exports.from_monitor(info) end
   if index == nil then
     if info then error(info, level) end
     return nil                                             -- optional and not available
   end
-  local ev = setmetatable({ name = info.name, id = info.id, attr = attrs,
-    freq = info.freq or false, period = info.period or false, unit = info.unit or false,
-    title = info.title or info.name:match ":([^:]+)$" or info.name, names = info.names }, Evsel)
-  local e = { ev = ev, index = index, handler = handler, roles = info.roles, names = info.names,
-    count = info.count }
-  evsels[#evsels + 1] = e
-  part_of[ev] = e
-  return ev
+  return declared(index, info, attrs, handler)
 end
 
 --- Declares an event: `evsel(selector [, options] [, handler])`. A group in braces has an evsel for

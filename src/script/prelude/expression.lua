@@ -48,6 +48,16 @@ local X = {
   sampled = exports.sampled, sampled_text = exports.sampled_text,
 }
 
+--- Returns the double at `p` without its fraction: 0 for none, at most ±2^53.
+local F64 = typeof "const double *"
+function X.whole(p)
+  local v = cast(F64, p)[0]
+  if v ~= v then return 0 end
+  if v > 9007199254740992 then return 9007199254740992 end
+  if v < -9007199254740992 then return -9007199254740992 end
+  return (v < 0 and ceil(v) or floor(v)) + 0
+end
+
 --- Converts a value of a column that mixes integer types: signed hexadecimal text if a double
 -- cannot hold it.
 function X.mixed_signed(v)

@@ -85,13 +85,15 @@ local function getter(state, i)
 end
 
 --- Returns an object that reads a state struct by name, and writes it through `set` if given.
-local function reader(what, state, fields, keep, set, recall)
+-- `key`, if given, is the name by which its key is read, unless a field has that name.
+local function reader(what, state, fields, keep, set, recall, key)
   local getters = {
     time = function() return state.time end,
     delay = function() return state.delay end,
     unsure = function() return state.unsure ~= 0 end,
   }
-  local known = { "time", "delay", "unsure", "event" }
+  local known = { "time", "delay", "unsure", "event", key }
+  if key then getters[key] = function() return state.key end end
   for i, field in ipairs(fields) do
     getters[field], known[#known + 1] = getter(state, i), field
   end

@@ -45,7 +45,7 @@ end
 --- Returns a coroutine that runs the function. It returns true and the function's results, or false
 -- and why it failed.
 function M.start(f)
-  touched, needed = false, false
+  touched, needed, exports.in_source = false, false, false
   line = create(function() return xpcall(f, explain) end)
   return line
 end
@@ -103,11 +103,18 @@ end
 --- evsel(selector [, options] [, handler]): as in a script; its events are enabled by `run`.
 function words.evsel(selector, options, handler) return opened(selector, options, handler) end
 
+words.evsel = exports.with_from(words.evsel, function(name, options, handler)
+  local ev = exports.from(name, options, handler or type(options) ~= "function" and emit_it or nil)
+  ask "attach"
+  touched = true
+  return ev
+end)
+
 --- Returns the events that are enabled only during `run`.
 local function waiting()
   local list = {}
   for _, e in next, exports.evsels do
-    if not (e.probe or e.gone) then list[#list + 1] = e.index end
+    if not (e.probe or e.gone or e.of_source) then list[#list + 1] = e.index end
   end
   return list
 end
@@ -243,7 +250,7 @@ for name, at_once in next, {
 } do
   local own = exports.methods[name]
   exports.methods[name] = function(...)
-    local typed = running() == line
+    local typed = running() == line and not exports.in_source
     touched = touched or typed
     local ev = own(...)
     if typed and at_once then ask "attach" end

@@ -81,7 +81,8 @@ function env.states(spec)
   if not plan then error(why, 2) end
   local object, pointer = {}, cast("void *", plan.pointer)
   local state = cast(State, (native.state(plan.id)))
-  local ended = reader("the state that ended", state, plan.fields, plan.keep ~= 0)
+  local ended =
+    reader("the state that ended", state, plan.fields, plan.keep ~= 0, nil, nil, "tid")
   local slot = plan.keep ~= 0 and "slot_of(e)" or "nil"
 
   local function method(what, leaf, parameters, checks, passed, bad_value)

@@ -76,7 +76,7 @@ local scope = {
   I8 = typeof "const int8_t *", U8 = typeof "const uint8_t *", I16 = typeof "const int16_t *",
   U16 = typeof "const uint16_t *", I32 = typeof "const int32_t *", U32 = typeof "const uint32_t *",
   -- Not const: string.format accepts a 64-bit integer only if it is not const.
-  I64 = typeof "int64_t *",
+  I64 = typeof "int64_t *", F64 = typeof "const double *",
 }
 
 --- Returns the getters of the underscore fields, which every sample has.

@@ -81,10 +81,9 @@ impl Prompt {
         }
     }
 
-    /// Returns the roles of an evsel, by its index in Lua.
+    /// Returns the roles of an evsel, by its index in Lua, and those that its events are made of.
     pub fn roles_of(&self, evsel: usize) -> Vec<u32> {
-        let indexes = self.host.state.borrow().evsels.borrow().indexes_of(evsel);
-        indexes.map(|role| role as u32).collect()
+        self.host.state.borrow().evsels.borrow().opened_for(evsel)
     }
 
     /// Removes all timers.

@@ -57,6 +57,7 @@ impl Prompt {
         table.raw_set("opt", options)?;
         self.host.sums.perins.set(perins);
         self.host.seal(false);
+        self.host.begin_sources_of(&monitor.name);
         self.host.state.borrow_mut().printers.set_rank(monitor.is_bundled());
         let rate = self.set_rate(rate);
         let begun = self.host.call_init(&table, options);

@@ -23,12 +23,13 @@ impl Prompt {
 
 impl Sink for Prompt {
     unsafe fn dispatch(&mut self, batch: &mut Batch) {
-        let Some(runs) = self.host.prepare(batch) else { return };
-        let begun = thread_cpu_ns();
-        self.host.handle(batch, runs);
-        let spent = thread_cpu_ns().saturating_sub(begun);
-        self.meter.add(batch.slots(), Duration::from_nanos(spent));
-        self.host.conclude(batch);
+        let meter = &mut self.meter;
+        self.host.pass(batch, |host, batch, runs| {
+            let begun = thread_cpu_ns();
+            host.handle(batch, runs);
+            let spent = thread_cpu_ns().saturating_sub(begun);
+            meter.add(batch.slots(), Duration::from_nanos(spent));
+        });
     }
 
     fn side(&mut self, side: SideBand<'_>) {

@@ -61,7 +61,7 @@ impl LineLayout {
             ValueType::Int => seen.integers = true,
             ValueType::Uint => (seen.integers, seen.large) = (true, true),
             ValueType::Pointer => seen.pointers = true,
-            ValueType::Text => seen.text = true,
+            ValueType::Float | ValueType::Text => seen.text = true,
             ValueType::Bytes => seen.bytes = true,
             ValueType::Ints => seen.arrays = true,
             ValueType::Uints => (seen.arrays, seen.large) = (true, true),

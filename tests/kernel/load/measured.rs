@@ -5,12 +5,12 @@ use std::{cell::RefCell, io};
 use super::{Load, close, pin_to_cpu, pin_to_cpu_0, pipe, read_byte, write_byte};
 
 /// Numbers that a workload stores for its test, in shared memory.
-pub(crate) struct Measured(*mut u64);
+pub(crate) struct Measured(pub(super) *mut u64);
 
 impl Measured {
     const WORDS: usize = 4;
 
-    fn new() -> Measured {
+    pub(super) fn new() -> Measured {
         // SAFETY: a new mapping, of one page.
         let page = unsafe {
             libc::mmap(
@@ -67,7 +67,7 @@ impl Drop for Measured {
     }
 }
 
-fn clock_ns(clock: libc::clockid_t) -> u64 {
+pub(super) fn clock_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` has room for a timespec.
     unsafe { libc::clock_gettime(clock, &raw mut time) };

@@ -5,22 +5,12 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use crate::{
     base::matching::nearest::{did_you_mean, nearest},
     event::other_tools,
-    script::{load::monitor::Monitor, option::OptionSpec},
+    script::option::OptionSpec,
 };
 
-/// Returns the command that prints a monitor's help: `perilune signal --help`.
-pub(super) fn help_command(called: &str) -> String {
-    format!("perilune {called} --help")
-}
-
-/// Returns the line for an error in a monitor's arguments; `options` are all options that it has.
-pub(super) fn line(
-    monitor: &Monitor,
-    called: &str,
-    options: &[OptionSpec],
-    error: &clap::Error,
-) -> String {
-    let name = &monitor.name;
+/// Returns the line for an error in the arguments of the monitor `name`; `options` are all options
+/// that it has, and `lists` says what lists them.
+pub fn line(name: &str, lists: &str, options: &[OptionSpec], error: &clap::Error) -> String {
     let context = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => text.as_str(),
         Some(ContextValue::Strings(texts)) => texts.first().map_or("", String::as_str),
@@ -31,7 +21,6 @@ pub(super) fn line(
     let value = context(ContextKind::InvalidValue);
     let option = options.iter().find(|o| arg.strip_prefix("--") == Some(&o.long));
     let typed = option.map_or_else(|| arg.to_owned(), OptionSpec::typed);
-    let lists = format!("({} lists them)", help_command(called));
     match error.kind() {
         ErrorKind::UnknownArgument => {
             let hint = match other_tools::hint(name, arg) {

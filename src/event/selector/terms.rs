@@ -1,0 +1,44 @@
+//! Terms of a PMU and options of a monitor: the parts of a selector behind its name that end with a
+//! slash of their own.
+
+use super::SelectorParser;
+use super::quote::{Escape, unquote};
+use crate::event::kind;
+use crate::event::syntax::SyntaxError;
+
+impl SelectorParser<'_> {
+    /// Takes `TERMS/[MODIFIERS]` behind the first slash. Returns the whole name with its slashes.
+    pub(super) fn pmu(&mut self, start: usize) -> Result<String, SyntaxError> {
+        let slash = self.at - 1;
+        self.segment(&['/'], Escape::Nothing)?;
+        if !self.slash() {
+            return Err(self.fault(slash, "the terms of a PMU end with a `/`: msr/tsc/"));
+        }
+        let behind = self.at;
+        let modifiers = self.rest().split(['/', ',']).next().unwrap_or_default().trim();
+        if !modifiers.is_empty() && modifiers.chars().all(kind::is_modifier) {
+            self.until(&['/', ',']);
+            return Ok(self.text[start..self.at].trim_end().to_owned());
+        }
+        Ok(self.text[start..behind].to_owned())
+    }
+
+    /// Returns whether the options of a monitor come next. No filter of an event whose name has no
+    /// colon begins with a `-`, and no term of a PMU.
+    pub(super) fn at_options(&self, name: &str) -> bool {
+        let rest = self.rest().trim_start();
+        let rest = rest.strip_prefix(['"', '\'']).unwrap_or(rest);
+        !name.contains(':') && rest.starts_with('-')
+    }
+
+    /// Takes the options of a monitor, and the slash behind them.
+    pub(super) fn options(&mut self) -> Result<String, SyntaxError> {
+        let slash = self.at - 1;
+        let text = self.segment(&['/'], Escape::Nothing)?;
+        if !self.slash() {
+            let why = "the options of a monitor end with a `/`: profile/-F 200/";
+            return Err(self.fault(slash, why));
+        }
+        Ok(unquote(text, Escape::Nothing))
+    }
+}
