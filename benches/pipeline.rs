@@ -183,7 +183,7 @@ fn run_shaped(bencher: Bencher<'_, '_>, shape: &Shape, declared: &str, body: &st
     let mut number = 0;
     let mut one = |host: &mut Host| {
         pass(&ring, size, number, shape, &mut batch, &mut |batch| {
-            // SAFETY: as above.
+            // SAFETY: the slots point into `ring`, which the closure owns and does not change.
             unsafe { host.dispatch(batch) }
         });
         number += 1;

@@ -11,6 +11,7 @@ pub mod filter;
 pub mod kind;
 pub mod other_tools;
 pub mod plan;
+mod quote;
 pub mod rate;
 pub mod sample_field;
 pub mod sampling;

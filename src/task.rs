@@ -176,7 +176,7 @@ impl Tasks {
     }
 
     /// Returns the thread's name, without NUL. The name of an idle task depends on its CPU: see
-    /// [`Tasks::comm_on`].
+    /// [`Tasks::padded_comm_on`].
     #[inline]
     pub fn comm(&self, tid: u32) -> Option<&[u8]> {
         if tid == 0 {
@@ -185,16 +185,8 @@ impl Tasks {
         self.known.get(&tid)?.comm.as_ref().map(Name::bytes)
     }
 
-    /// Returns the name of the thread that ran on that CPU: `swapper/N` for thread 0.
-    #[inline]
-    pub fn comm_on(&self, cpu: u32, tid: u32) -> Option<&[u8]> {
-        match self.idle.get(cpu as usize) {
-            Some(idle) if tid == 0 => Some(idle.bytes()),
-            _ => self.comm(tid),
-        }
-    }
-
-    /// Like [`Tasks::comm_on`], padded with NULs.
+    /// Returns the name of the thread that ran on that CPU, padded with NULs: `swapper/N` for
+    /// thread 0.
     #[inline]
     pub fn padded_comm_on(&self, cpu: u32, tid: u32) -> Option<[u8; 16]> {
         Some(match self.idle.get(cpu as usize) {

@@ -134,9 +134,9 @@ fn read(slot: *const Slot) -> u64 {
     // SAFETY: the pointer comes from a leaf, which returns null or a valid pointer; this is what
     // the target tests.
     let Some(slot) = (unsafe { slot.as_ref() }) else { return 0 };
-    // SAFETY: as above.
+    // SAFETY: a leaf returns only slots whose record has `raw_size` bytes; the target tests this.
     let raw = (0..usize::from(slot.raw_size)).map(|at| u64::from(unsafe { *slot.raw.add(at) }));
-    // SAFETY: as above.
+    // SAFETY: a leaf returns only slots whose chain has `chain_len` entries; the target tests this.
     let chain = (0..usize::from(slot.chain_len)).map(|at| unsafe { *slot.chain.add(at) });
     raw.chain(chain).fold(0, u64::wrapping_add)
 }
@@ -333,14 +333,14 @@ impl Tables {
 
     fn show(&mut self, then: &Call) {
         for slot in self.handed_out() {
-            // SAFETY: as in `read`.
+            // SAFETY: a leaf returned the pointer; it is null or valid, which the target tests.
             let Some(slot) = (unsafe { slot.as_ref() }) else { continue };
             if slot.raw.is_null() || slot.chain.is_null() {
                 continue;
             }
-            // SAFETY: as above.
+            // SAFETY: the record is not null and has `raw_size` bytes, which the target tests.
             let raw = unsafe { std::slice::from_raw_parts(slot.raw, slot.raw_size.into()) };
-            // SAFETY: as above.
+            // SAFETY: the chain is not null and has `chain_len` entries, which the target tests.
             let chain = unsafe { std::slice::from_raw_parts(slot.chain, slot.chain_len.into()) };
             let shown = self.shown.show(&self.owners, BorrowedEvent { slot, raw, chain });
             let before = read(shown);

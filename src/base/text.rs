@@ -4,6 +4,7 @@
 pub mod cpulist;
 pub mod digits;
 pub mod escape;
+pub mod fault;
 pub mod field;
 pub mod lua;
 pub mod message;

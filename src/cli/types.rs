@@ -66,7 +66,7 @@ pub fn write(
         }
     }
     let types = folder.join("types");
-    for (file, text) in library::descriptions() {
+    for (file, text) in library::api_files() {
         put(&types, &file, &text)?;
     }
     for (system, events) in &systems {

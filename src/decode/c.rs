@@ -14,6 +14,6 @@ mod parse;
 mod tests;
 mod types;
 
-pub use ast::{Binary, ExprKind, ExprNode, Fault, Local, Unary};
+pub use ast::{Binary, ExprKind, ExprNode, Local, Unary};
 pub use parse::{parse, parse_list};
 pub use types::{Int, Pointee, Type};

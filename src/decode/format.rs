@@ -50,6 +50,31 @@ pub struct Field {
     pub kind: FieldKind,
 }
 
+/// Fields at the start of every record: name, type, offset, size, whether signed
+/// (`struct trace_entry`, include/linux/trace_events.h).
+const COMMON_FIELDS: [(&str, &str, usize, usize, bool); 4] = [
+    ("common_type", "unsigned short", 0, 2, false),
+    ("common_flags", "unsigned char", 2, 1, false),
+    ("common_preempt_count", "unsigned char", 3, 1, false),
+    ("common_pid", "int", 4, 4, true),
+];
+
+/// Size in bytes of the fields that [`common_fields`] returns.
+pub const COMMON_SIZE: usize = 8;
+
+/// Returns the fields at the start of every record, for a format that no kernel describes.
+pub fn common_fields() -> impl Iterator<Item = Field> {
+    COMMON_FIELDS.into_iter().map(|(name, type_text, offset, size, signed)| Field {
+        name: name.to_owned(),
+        type_text: type_text.to_owned(),
+        offset,
+        size,
+        signed,
+        common: true,
+        kind: FieldKind::Int,
+    })
+}
+
 /// The encoding of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldKind {

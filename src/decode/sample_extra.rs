@@ -20,7 +20,8 @@ pub struct SampleExtra<'a> {
     pub regs_user: SampledRegisters<'a>,
     /// `PERF_SAMPLE_STACK_USER`.
     pub stack_user: StackUser<'a>,
-    /// `PERF_SAMPLE_WEIGHT` or `PERF_SAMPLE_WEIGHT_STRUCT`; see [`SampleExtra::weight_parts`].
+    /// `PERF_SAMPLE_WEIGHT`, or `PERF_SAMPLE_WEIGHT_STRUCT`: the weight in the lower 32 bits, and
+    /// two values whose meaning depends on the PMU.
     pub weight: u64,
     /// `PERF_SAMPLE_DATA_SRC`: `union perf_mem_data_src`.
     pub data_src: u64,
@@ -118,12 +119,6 @@ impl<'a> StackUser<'a> {
 }
 
 impl<'a> SampleExtra<'a> {
-    /// Splits `PERF_SAMPLE_WEIGHT_STRUCT` into the weight and two values whose meaning depends on
-    /// the PMU.
-    pub fn weight_parts(&self) -> (u32, u16, u16) {
-        (self.weight as u32, (self.weight >> 32) as u16, (self.weight >> 48) as u16)
-    }
-
     /// Decodes the words after the raw data.
     pub(super) fn decode(shape: &RecordAttrs, words: Words<'a>) -> Result<SampleExtra<'a>, Bad> {
         let hw_index = shape.branches(abi::PERF_SAMPLE_BRANCH_HW_INDEX);

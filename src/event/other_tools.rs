@@ -1,4 +1,4 @@
-//! Names and options of perf, perf-prof and bpftrace, and what to write instead.
+//! Commands and options of perf, perf-prof and bpftrace, and their replacements.
 //!
 //! One table: a refused command or option gets its row as a hint, and `docs/other-tools.md` lists
 //! all rows.
@@ -35,6 +35,7 @@ pub const OTHER_TOOLS: &[OtherTool] = rows! {
     "perf": ["sched"] "`rundelay`, `task-state` and `sched-migrate`";
     "perf": ["kmem"] "`kmemprof` and `kmemleak`";
     "perf": ["kvm"] "`kvm-exit`";
+    "perf": ["lock"] "`locks`";
     "perf": ["probe"]
         "name the function as an event: `-e kprobe:FUNCTION`, `-e uprobe:FILE:FUNCTION`";
     "perf": ["ftrace"] "`trace -e kprobe:FUNCTION`, or `nested` for calls inside calls";
@@ -52,7 +53,6 @@ pub const OTHER_TOOLS: &[OtherTool] = rows! {
     "perf": ["--all-cgroups"] "read `e._cgroup` in a script, or `top -k _cgroup`";
     "perf": ["--overwrite"] "omit it: rings are drained all the time; `-m N` makes them larger";
     "perf-prof": ["nested-trace"] "`nested`";
-    "perf-prof": ["oncpu"] "`top -e sched:sched_stat_runtime//key=pid/comm=comm/top-by=runtime/`";
     "perf-prof": ["breakpoint"] "`trace -e mem:ADDRESS`";
     "perf-prof": ["profile/OPTIONS/untraced/"]
         "the same in `-e`, for each monitor that emits events: `perilune list` shows them";
@@ -93,13 +93,14 @@ pub const OTHER_TOOLS: &[OtherTool] = rows! {
     "bpftrace": ["watchpoint:"] "`mem:ADDRESS/LEN:rw`";
     "bpftrace": ["tracepoint:"] "`SYSTEM:EVENT`, without a prefix";
     "bpftrace": ["runqlat"] "`rundelay`";
-    "bpftrace": ["offcputime"] "`task-state -g`";
-    "bpftrace": ["biolatency"] "`blktrace`";
-    "bpftrace": ["biosnoop"] "`blktrace --than 0`";
+    "bpftrace": ["offcputime"] "`offcpu`";
     "bpftrace": ["syscount"] "`syscalls`";
-    "bpftrace": ["execsnoop"] "`trace -e sched:sched_process_exec`";
+    "bpftrace": ["execsnoop"] "`execs`";
+    "bpftrace": ["opensnoop"] "`opens`";
     "bpftrace": ["killsnoop"] "`signal`";
-    "bpftrace": ["funccount"] "`top -e kprobe:FUNCTION`";
+    "bpftrace": ["tcplife"] "`tcp`";
+    "bpftrace": ["gethostlatency"] "`dns`";
+    "bpftrace": ["oomkill"] "`oom`";
 };
 
 /// Returns what to write instead of what is refused after this monitor, or as a monitor if
@@ -182,6 +183,14 @@ mod tests {
             let again =
                 OTHER_TOOLS[..at].iter().find(|o| (o.after, o.typed) == (row.after, row.typed));
             assert!(again.is_none(), "{} {}", row.after, row.typed);
+        }
+    }
+
+    #[test]
+    fn a_command_with_the_name_of_a_monitor_is_not_listed() {
+        let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts");
+        for row in OTHER_TOOLS.iter().filter(|row| row.is_command()) {
+            assert!(!scripts.join(format!("{}.lua", row.typed)).exists(), "{}", row.typed);
         }
     }
 

@@ -17,7 +17,7 @@ use crate::event::{
 
 /// One use of an event: an evsel of the script.
 #[derive(Clone, Debug)]
-pub struct EventRole<S> {
+pub struct EventRole {
     /// The event.
     pub event: Rc<Event>,
     /// The glob that named the event. If the kernel refuses the event, the other matches are opened
@@ -30,12 +30,12 @@ pub struct EventRole<S> {
     /// The field that holds the thread that an event is about, if it is not the one that raised it.
     pub task: Option<String>,
     /// How and where the event is sampled or counted; equal for roles that share an opening.
-    pub sampling: S,
+    pub sampling: Sampling,
 }
 
 /// An event to open.
 #[derive(Clone, Debug)]
-pub struct PlannedEvent<S> {
+pub struct PlannedEvent {
     /// The event to open.
     pub event: Rc<Event>,
     /// The glob of the first role; None if a role names the event exactly.
@@ -43,23 +43,11 @@ pub struct PlannedEvent<S> {
     /// The filter for the kernel; None passes everything.
     pub filter: Option<Filter>,
     /// How and where it is sampled or counted.
-    pub sampling: S,
+    pub sampling: Sampling,
     /// Indexes of the roles that get its records, ascending.
     pub roles: Vec<usize>,
     /// Whether each role checks its own filter, because the kernel's filter passes more.
     pub recheck: bool,
-}
-
-/// Properties of a role's sampling that affect the plan.
-pub trait Sampled {
-    /// Returns whether the event is only counted: without records, a role cannot check its filter.
-    fn is_counted(&self) -> bool;
-}
-
-impl Sampled for Sampling {
-    fn is_counted(&self) -> bool {
-        self.count
-    }
 }
 
 /// Groups roles into openings, in the order in which their events are first named. Events that a
@@ -68,16 +56,15 @@ impl Sampled for Sampling {
 /// # Errors
 /// A filter does not fit its event, or its event is a counter or a function, for which the kernel
 /// refuses any filter.
-pub fn plan<S: Clone + PartialEq + Sampled>(
-    roles: &[EventRole<S>],
-) -> Result<Vec<PlannedEvent<S>>> {
-    let mut openings: Vec<PlannedEvent<S>> = Vec::new();
+pub fn plan(roles: &[EventRole]) -> Result<Vec<PlannedEvent>> {
+    let mut openings: Vec<PlannedEvent> = Vec::new();
     for (index, role) in roles.iter().enumerate() {
         if role.event.kind().is_derived() {
             continue;
         }
-        // The counts of a sample are those since the one before, which must pass the same filter.
-        let is_split = role.sampling.is_counted() || !role.event.counted.is_empty();
+        // Without records, a role cannot check its filter. The counts of a sample are those since
+        // the one before, which must pass the same filter.
+        let is_split = role.sampling.count || !role.event.counted.is_empty();
         let checkable = is_checkable(role)? && !is_split;
         let shared = openings.iter_mut().find(|opening| {
             opening.event == role.event
@@ -105,7 +92,7 @@ pub fn plan<S: Clone + PartialEq + Sampled>(
 }
 
 /// Returns whether the role's filter can be checked with the record alone.
-fn is_checkable<S>(role: &EventRole<S>) -> Result<bool> {
+fn is_checkable(role: &EventRole) -> Result<bool> {
     let Some(filter) = &role.filter else { return Ok(true) };
     let Some(format) = role.event.kind().raw_format() else {
         anyhow::bail!("{}: only tracepoints support a filter", role.event.name);
@@ -119,7 +106,7 @@ fn is_checkable<S>(role: &EventRole<S>) -> Result<bool> {
 
 /// Returns whether the joined filters fit the kernel and every role of the opening can check its
 /// own.
-fn can_join<S>(opening: &PlannedEvent<S>, roles: &[EventRole<S>], role: &EventRole<S>) -> bool {
+fn can_join(opening: &PlannedEvent, roles: &[EventRole], role: &EventRole) -> bool {
     let members = opening.roles.iter().filter_map(|index| roles.get(*index));
     members.into_iter().all(|member| is_checkable(member).unwrap_or(false))
         && either(opening.filter.clone(), role.filter.clone())
@@ -142,13 +129,6 @@ mod tests {
         event::kind::{Counter, Tracepoint},
     };
 
-    /// Values from 100 on are counted.
-    impl Sampled for u32 {
-        fn is_counted(&self) -> bool {
-            *self >= 100
-        }
-    }
-
     fn tracepoint(name: &str) -> Rc<Event> {
         let format = Format::parse(
             "name: x\nID: 1\nfield:int pid; offset:8; size:4; signed:1;\n\
@@ -157,14 +137,27 @@ mod tests {
         Rc::new(Event::new(name, Tracepoint { format: format.unwrap() }))
     }
 
-    fn role(name: &str, filter: &str, sampling: u32) -> EventRole<u32> {
+    /// Returns a role of a tracepoint that samples each event.
+    fn role(name: &str, filter: &str) -> EventRole {
         let filter = (!filter.is_empty()).then(|| Filter::parse(filter).unwrap());
-        let event = tracepoint(name);
+        let (event, sampling) = (tracepoint(name), Sampling::default());
         EventRole { event, glob: None, filter, rest: Vec::new(), task: None, sampling }
     }
 
+    /// Returns a role that only counts the event.
+    fn counting(name: &str, filter: &str) -> EventRole {
+        let sampling = Sampling { count: true, ..Sampling::default() };
+        EventRole { sampling, ..role(name, filter) }
+    }
+
+    /// Returns a role that samples every second event.
+    fn every_second(name: &str, filter: &str) -> EventRole {
+        let sampling = Sampling { period: Some(2), ..Sampling::default() };
+        EventRole { sampling, ..role(name, filter) }
+    }
+
     /// Returns event, filter, roles and recheck of each opening.
-    fn planned(roles: &[EventRole<u32>]) -> Vec<(String, String, Vec<usize>, bool)> {
+    fn planned(roles: &[EventRole]) -> Vec<(String, String, Vec<usize>, bool)> {
         let openings = plan(roles).unwrap().into_iter();
         let filter = |f: Option<Filter>| f.map(|f| f.to_kernel()).unwrap_or_default();
         openings.map(|o| (o.event.name.clone(), filter(o.filter), o.roles, o.recheck)).collect()
@@ -181,7 +174,7 @@ mod tests {
 
     #[test]
     fn different_events_are_opened_in_the_order_named() {
-        let roles = [role("b:b", "", 0), role("a:a", "pid == 1", 0)];
+        let roles = [role("b:b", ""), role("a:a", "pid == 1")];
         assert_eq!(
             planned(&roles),
             [opening("b:b", "", &[0], false), opening("a:a", "pid == 1", &[1], false)]
@@ -190,7 +183,7 @@ mod tests {
 
     #[test]
     fn an_event_named_twice_is_opened_once_with_either_filter() {
-        let roles = [role("a:a", "pid == 1", 0), role("b:b", "", 0), role("a:a", "pid == 2", 0)];
+        let roles = [role("a:a", "pid == 1"), role("b:b", ""), role("a:a", "pid == 2")];
         assert_eq!(
             planned(&roles),
             [
@@ -202,24 +195,24 @@ mod tests {
 
     #[test]
     fn equal_filters_need_no_second_check() {
-        let roles = [role("a:a", "pid==1", 0), role("a:a", "( pid == 1 )", 0)];
+        let roles = [role("a:a", "pid==1"), role("a:a", "( pid == 1 )")];
         assert_eq!(planned(&roles), [opening("a:a", "pid == 1", &[0, 1], false)]);
-        let roles = [role("a:a", "", 0), role("a:a", "", 0)];
+        let roles = [role("a:a", ""), role("a:a", "")];
         assert_eq!(planned(&roles), [opening("a:a", "", &[0, 1], false)]);
     }
 
     #[test]
     fn a_role_without_a_filter_removes_the_kernel_filter() {
-        let roles = [role("a:a", "pid == 1", 0), role("a:a", "", 0), role("a:a", "pid == 2", 0)];
+        let roles = [role("a:a", "pid == 1"), role("a:a", ""), role("a:a", "pid == 2")];
         assert_eq!(planned(&roles), [opening("a:a", "", &[0, 1, 2], true)]);
-        let roles = [role("a:a", "", 0), role("a:a", "pid == 1", 0)];
+        let roles = [role("a:a", ""), role("a:a", "pid == 1")];
         assert_eq!(planned(&roles), [opening("a:a", "", &[0, 1], true)]);
     }
 
     #[test]
     fn counted_events_with_different_filters_are_opened_separately() {
         let roles =
-            [role("a:a", "pid==1", 100), role("a:a", "pid==2", 100), role("a:a", "pid==1", 100)];
+            [counting("a:a", "pid==1"), counting("a:a", "pid==2"), counting("a:a", "pid==1")];
         assert_eq!(
             planned(&roles),
             [opening("a:a", "pid == 1", &[0, 2], false), opening("a:a", "pid == 2", &[1], false)]
@@ -228,15 +221,15 @@ mod tests {
 
     #[test]
     fn an_event_that_a_role_names_exactly_has_no_glob() {
-        let from_glob = |name| EventRole { glob: Some("a:*".into()), ..role(name, "", 0) };
-        let all = plan(&[from_glob("a:a"), from_glob("a:b"), role("a:b", "", 0)]).unwrap();
+        let from_glob = |name| EventRole { glob: Some("a:*".into()), ..role(name, "") };
+        let all = plan(&[from_glob("a:a"), from_glob("a:b"), role("a:b", "")]).unwrap();
         let globs: Vec<_> = all.iter().map(|opening| opening.glob.as_deref()).collect();
         assert_eq!(globs, [Some("a:*"), None]);
     }
 
     #[test]
     fn roles_with_different_sampling_are_opened_separately() {
-        let roles = [role("a:a", "", 0), role("a:a", "", 1), role("a:a", "", 0)];
+        let roles = [role("a:a", ""), every_second("a:a", ""), role("a:a", "")];
         assert_eq!(
             planned(&roles),
             [opening("a:a", "", &[0, 2], false), opening("a:a", "", &[1], false)]
@@ -246,12 +239,8 @@ mod tests {
     #[test]
     fn filters_that_only_the_kernel_can_check_are_opened_separately() {
         let symbol = "function.function == schedule";
-        let roles = [
-            role("a:a", symbol, 0),
-            role("a:a", "pid == 1", 0),
-            role("a:a", symbol, 0),
-            role("a:a", "", 0),
-        ];
+        let roles =
+            [role("a:a", symbol), role("a:a", "pid == 1"), role("a:a", symbol), role("a:a", "")];
         assert_eq!(
             planned(&roles),
             [opening("a:a", symbol, &[0, 2], false), opening("a:a", "", &[1, 3], true)]
@@ -260,15 +249,14 @@ mod tests {
 
     #[test]
     fn only_the_kernel_checks_the_name_of_the_task() {
-        let roles = [role("a:a", "!(COMM == \"a\" && pid == 1)", 0), role("a:a", "pid == 1", 0)];
+        let roles = [role("a:a", "!(COMM == \"a\" && pid == 1)"), role("a:a", "pid == 1")];
         assert_eq!(planned(&roles).len(), 2);
     }
 
     #[test]
     fn filters_that_are_too_long_together_are_opened_separately() {
         let long = |n: u32| vec![format!("pid == {n}"); 200].join(" || ");
-        let roles =
-            [role("a:a", &long(1), 0), role("a:a", &long(2), 0), role("a:a", "pid == 3", 0)];
+        let roles = [role("a:a", &long(1)), role("a:a", &long(2)), role("a:a", "pid == 3")];
         let openings = planned(&roles);
         assert_eq!(openings.len(), 2);
         assert_eq!((openings[0].2.clone(), openings[1].2.clone()), (vec![0, 2], vec![1]));
@@ -277,10 +265,10 @@ mod tests {
     #[test]
     fn a_filter_that_does_not_fit_is_refused() {
         let refusal = |role| plan(&[role]).unwrap_err().to_string();
-        assert!(refusal(role("a:a", "pidd == 1", 0)).starts_with("a:a has no field 'pidd'"));
+        assert!(refusal(role("a:a", "pidd == 1")).starts_with("a:a has no field 'pidd'"));
         let counter = Event::new("cycles", Counter::default());
         let filter = Some(Filter::parse("pid == 1").unwrap());
-        let role = EventRole { filter, ..role("a:a", "", 0) };
+        let role = EventRole { filter, ..role("a:a", "") };
         let refused = refusal(EventRole { event: Rc::new(counter), ..role });
         assert_eq!(refused, "cycles: only tracepoints support a filter");
     }

@@ -91,9 +91,6 @@ impl FieldValue {
 /// The last word of a tail.
 pub const TAIL_MARK: u64 = 0x656c_6966_6c72_6570;
 
-/// Words of a branch: from, to, flags.
-pub const BRANCH_WORDS: usize = 3;
-
 /// Bytes of a tail without its lists.
 pub const TAIL_BYTES: usize = 8 * (SAMPLE_FIELDS.len() + 1);
 

@@ -6,7 +6,6 @@ use std::rc::Rc;
 use anyhow::{Result, bail};
 
 use crate::base::matching::nearest::{did_you_mean, nearest};
-use crate::base::text::cpulist;
 use crate::event::exclude::Exclude;
 use crate::event::sample_field::SampleFields;
 
@@ -119,13 +118,6 @@ pub enum SamplingRate {
     Frequency(u64),
     /// Events per sample; for a clock, nanoseconds per sample.
     Period(u64),
-}
-
-impl Sampling {
-    /// Returns the CPUs in the syntax of the `cpus=` attribute, for messages.
-    pub fn cpus_text(&self) -> Option<String> {
-        self.cpus.as_deref().map(cpulist::format)
-    }
 }
 
 impl StackSampling {

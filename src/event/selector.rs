@@ -23,15 +23,14 @@
 //! [`Selector::check_attrs`] check later whether the event, its fields and the attributes exist.
 
 mod group;
-mod quote;
 mod terms;
 #[cfg(test)]
 mod tests;
 
 use anyhow::{Result, bail, ensure};
-use quote::{Escape, skip_quoted, unquote};
 
 use crate::event::other_tools::attribute_hint;
+use crate::event::quote::{Escape, skip_quoted, split_unquoted, unquote};
 use crate::{
     base::matching::nearest::{did_you_mean, nearest},
     event::{kind, rate::SamplingRate, sampling::EventGroup, syntax::SyntaxError},
@@ -75,16 +74,7 @@ impl Selector {
 
     /// Returns the names to try in turn: two for `cycles|cpu-clock`.
     pub fn alternatives(&self) -> impl Iterator<Item = &str> {
-        let mut quote = None;
-        let parts = self.name.split(move |c: char| {
-            match quote {
-                None if matches!(c, '"' | '\'') => quote = Some(c),
-                Some(open) if open == c => quote = None,
-                _ => {}
-            }
-            quote.is_none() && c == '|'
-        });
-        parts.map(str::trim)
+        split_unquoted(&self.name, '|').map(str::trim)
     }
 
     /// Returns the value of the first attribute with this name; `Some(None)` if it has no value.
@@ -284,7 +274,7 @@ impl<'a> SelectorParser<'a> {
         let begin = self.end - rest.len();
         match (prefix.extent)(rest) {
             Ok(extent) => self.at = begin + extent,
-            Err(fault) => return Err(self.fault(begin + fault.at, fault.what)),
+            Err(fault) => return Err(self.fault(begin + fault.at, fault.message)),
         }
         self.segment(&ENDS, Escape::Nothing).map(drop)
     }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::base::text::fault::Fault;
+
 /// A syntax error. Prints the message, the text and a caret line:
 ///
 /// ```text
@@ -11,33 +13,31 @@ use std::fmt;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SyntaxError {
-    /// The problem and the fix.
-    pub message: String,
+    /// The problem and its position in `text`.
+    pub fault: Fault,
     /// The whole typed text.
     pub text: String,
-    /// Byte offset of the fault in `text`; the length of `text` if something is missing at its end.
-    pub place: usize,
 }
 
 /// Characters of the text that are shown on each side of the caret.
 const AROUND: usize = 60;
 
 impl SyntaxError {
-    pub(crate) fn new(text: &str, place: usize, message: impl Into<String>) -> SyntaxError {
-        SyntaxError { message: message.into(), text: text.to_owned(), place: place.min(text.len()) }
+    pub(crate) fn new(text: &str, at: usize, message: impl Into<String>) -> SyntaxError {
+        SyntaxError { fault: Fault::new(at.min(text.len()), message), text: text.to_owned() }
     }
 }
 
 impl fmt::Display for SyntaxError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (before, behind) = self.text.split_at(floor_char(&self.text, self.place));
+        let (before, behind) = self.text.split_at(floor_char(&self.text, self.fault.at));
         let shown = |c: char| if c.is_control() { ' ' } else { c };
         let skipped = before.chars().count().saturating_sub(AROUND);
         let left: String = before.chars().skip(skipped).map(shown).collect();
         let right: String = behind.chars().take(AROUND).map(shown).collect();
         let (head, tail) = (cut(skipped > 0), cut(behind.chars().nth(AROUND).is_some()));
         let column = head.len() + left.chars().count();
-        write!(f, "{}\n    {head}{left}{right}{tail}\n    {:column$}^", self.message, "")
+        write!(f, "{}\n    {head}{left}{right}{tail}\n    {:column$}^", self.fault.message, "")
     }
 }
 

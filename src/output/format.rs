@@ -48,7 +48,7 @@ struct FormatRow {
     create: CreateOutput,
 }
 
-const FORMATS: [FormatRow; 4] = [
+const FORMATS: &[FormatRow] = &[
     FormatRow {
         format: OutputFormat::Text,
         option: "",

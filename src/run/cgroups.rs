@@ -89,7 +89,7 @@ fn limit(openings: Vec<Opening>, cgroups: &[Rc<str>]) -> anyhow::Result<Vec<Open
         );
         // Such a record may be written by a task outside the group, whose event is not enabled.
         ensure!(
-            opening.about.iter().all(Option::is_none),
+            opening.roles.iter().all(|served| served.about.is_none()),
             "--cgroup: {name} is raised by other tasks than the one that it is about, such as the \
              waker; watch the processes of the cgroup with -p"
         );

@@ -1,4 +1,4 @@
-//! A run on the kernel.
+//! Runs a monitor on the kernel: opens its events, and delivers records until the end of the run.
 
 use std::rc::Rc;
 use std::time::Instant;

@@ -2,9 +2,8 @@
 
 use super::catalog::MachineCatalog;
 use crate::event::plan;
-use crate::event::sampling::Sampling;
 use crate::script::evsel::role::Role;
-use crate::source::request::Opening;
+use crate::source::request::{Opening, ServedRole};
 use crate::sys::own_tid::{kernel_tid, tid_in_records};
 
 /// Returns this thread's number in the kernel's filters, if an event uses it.
@@ -27,26 +26,22 @@ pub(super) fn openings(roles: &[Role]) -> anyhow::Result<Vec<Opening>> {
 ///
 /// # Errors
 /// A filter does not fit the event's format.
-pub(super) fn opening(
-    planned: plan::PlannedEvent<Sampling>,
-    roles: &[Role],
-) -> anyhow::Result<Opening> {
-    let (mut checked, mut about) = (Vec::new(), Vec::new());
+pub(super) fn opening(planned: plan::PlannedEvent, roles: &[Role]) -> anyhow::Result<Opening> {
+    let mut served = Vec::with_capacity(planned.roles.len());
     for index in planned.roles {
         let task = roles[index].task.as_ref().zip(planned.event.format());
-        about.push(task.and_then(|(task, format)| Some(format.field(task)?.offset)));
-        let own = match (planned.recheck, &roles[index].filter, planned.event.format()) {
+        let about = task.and_then(|(task, format)| Some(format.field(task)?.offset));
+        let own_filter = match (planned.recheck, &roles[index].filter, planned.event.format()) {
             (true, Some(filter), Some(format)) => Some(filter.bind(&planned.event.name, format)?),
             _ => None,
         };
-        checked.push((index as u32, own));
+        served.push(ServedRole { role: index as u32, own_filter, about });
     }
     Ok(Opening {
         event: planned.event,
         glob: planned.glob,
         filter: planned.filter,
         sampling: planned.sampling,
-        roles: checked,
-        about,
+        roles: served,
     })
 }

@@ -94,7 +94,7 @@ pub struct RunOptions {
     pub order: Option<bool>,
     /// `--user-callchain` and `--kernel-callchain`: the part of stacks that is taken.
     pub callchain: ChainPart,
-    /// `--json`, `--csv`, `--events`: the format of results.
+    /// The format of results.
     pub format: OutputFormat,
     /// `-b`: scrolling text, even where a full screen is possible.
     pub batch: bool,

@@ -153,7 +153,7 @@ pub(super) fn open_event(
     let tasks = tasks.filter(|_| !opening.is_cpu_wide());
     let common = common(request, pages_of(&opened.rings), tasks.is_some());
     let mut attr = attr::of_event(event, &opening.sampling, common)?;
-    let on = opening.roles.iter().any(|(role, _)| !request.off.contains(role));
+    let on = opening.named().any(|role| !request.off.contains(&role));
     // Does not depend on `on`: other events may join the group.
     let on_exec = request.workload && !opening.is_cpu_wide();
     if on_exec && on {

@@ -35,12 +35,13 @@ mod layout;
 mod line;
 mod wall;
 
+use crate::base::text::fault::Fault;
 use crate::event::catalog::Catalog;
 use crate::event::kind::{Counter, Event, Tracepoint};
 use anyhow::{Context, Result, bail};
 use indexmap::IndexMap;
 use layout::{LineFormat, LineLayout};
-use line::{Literal, Mistake, ParsedLine};
+use line::{Literal, ParsedLine};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::rc::Rc;
@@ -263,9 +264,9 @@ struct LineLocation<'a> {
 
 impl LineLocation<'_> {
     /// Returns `FILE:LINE: what`, then the line and a caret under the position.
-    fn error(&self, mistake: &Mistake) -> anyhow::Error {
+    fn error(&self, fault: &Fault) -> anyhow::Error {
         const SHOWN: usize = 100;
-        let column = self.source.get(..mistake.at).unwrap_or(self.source).chars().count();
+        let column = self.source.get(..fault.at).unwrap_or(self.source).chars().count();
         // Shows a long line only around the position, and no control characters, which could affect
         // a terminal.
         let from = column.saturating_sub(SHOWN * 3 / 4);
@@ -273,7 +274,7 @@ impl LineLocation<'_> {
         let source: String = self.source.chars().skip(from).take(SHOWN).map(visible).collect();
         let blanks = " ".repeat(column - from);
         // The message may quote a part of the line, of any length.
-        let what: String = mistake.what.chars().take(3 * SHOWN).map(visible).collect();
+        let what: String = fault.message.chars().take(3 * SHOWN).map(visible).collect();
         let (name, number) = (self.name, self.number);
         anyhow::anyhow!("{name}:{number}: {what}\n    {source}\n    {blanks}^")
     }
@@ -283,7 +284,7 @@ impl LineLocation<'_> {
 fn happened(
     line: &ParsedLine<'_>,
     formats: &IndexMap<&str, LineFormat>,
-) -> Result<RecordedEntry, Mistake> {
+) -> Result<RecordedEntry, Fault> {
     if let Some((event, _, layout)) = formats.get_full(line.event) {
         let (raw, stack) = (layout.encode(line)?, line.stack.clone());
         return Ok(RecordedEntry::Event { event, raw, stack, value: layout.value(line) });
@@ -294,7 +295,7 @@ fn happened(
     };
     let task = |name: &str| number(name).and_then(|value| u32::try_from(value).ok());
     let text = |name: &str| line.field(name).map(line::FieldText::text);
-    let missing = |what: &str| line.mistake(format!("{} needs {what}", line.event));
+    let missing = |what: &str| line.fault(format!("{} needs {what}", line.event));
     Ok(match line.event {
         "LOST" => RecordedEntry::Lost {
             count: number("n").ok_or_else(|| missing("n=COUNT"))?,
@@ -309,7 +310,7 @@ fn happened(
         "COMM" => RecordedEntry::Comm { comm: text("comm").ok_or_else(|| missing("comm=NEW"))? },
         "EXEC" => RecordedEntry::Exec { comm: text("comm").unwrap_or_else(|| line.comm.clone()) },
         other => {
-            return Err(line.mistake(format!(
+            return Err(line.fault(format!(
                 "`{other}` is not an entry: use LOST, EXIT, FORK, COMM or EXEC; the name of an \
                  event has lower case"
             )));

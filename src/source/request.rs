@@ -54,11 +54,27 @@ pub struct Opening {
     pub filter: Option<Filter>,
     /// How it is sampled.
     pub sampling: Sampling,
-    /// Roles that it serves, each with the filter that it checks in user space.
-    pub roles: Vec<(u32, Option<BoundFilter>)>,
-    /// For each role, the offset in the raw record of the thread that the event is about; None if
-    /// that is the thread that the sample comes from.
-    pub about: Vec<Option<usize>>,
+    /// Roles that it serves.
+    pub roles: Vec<ServedRole>,
+}
+
+/// A role that an opening serves.
+#[derive(Clone)]
+pub struct ServedRole {
+    /// Its number.
+    pub role: u32,
+    /// The filter that it checks in user space.
+    pub own_filter: Option<BoundFilter>,
+    /// Offset in the raw record of the thread that the event is about; None if that is the thread
+    /// that the sample comes from.
+    pub about: Option<usize>,
+}
+
+impl ServedRole {
+    /// Creates a role that takes all records, each of which is about the thread that wrote it.
+    pub fn unfiltered(role: u32) -> ServedRole {
+        ServedRole { role, own_filter: None, about: None }
+    }
 }
 
 /// Field of perf_event_attr: the number of records after which the kernel wakes perilune.

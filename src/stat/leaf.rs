@@ -29,9 +29,6 @@ pub trait EventLeaf {
     fn take_event(&mut self, event: Option<BorrowedEvent<'_>>, doubles: &[f64], flags: u32) -> u32;
 }
 
-/// Maximum number of doubles that a leaf takes.
-pub const DOUBLES: usize = 10;
-
 /// Returns the pointer that Lua passes as the first argument of a leaf. It is valid as long as the
 /// `Rc` lives.
 pub fn pointer<T>(shared: &SharedAggregate<T>) -> *mut c_void {
@@ -58,7 +55,8 @@ macro_rules! leaves {
                 $($arg: f64,)*
                 flags: u32,
             ) -> u32 {
-                // SAFETY: as above.
+                // SAFETY: the pointer is the one that Lua got with this function's address, and the
+                // Rc behind it lives as long as the Lua state.
                 let this = unsafe { &*this };
                 // SAFETY: Lua passes null or the slot at its cursor, which is valid until the batch
                 // ends.
@@ -69,14 +67,14 @@ macro_rules! leaves {
         )*
 
         /// Returns the address of `take` for this number of doubles, to be cast to
-        /// `uint32_t (*)(void *, double…, uint32_t)`; None above [`DOUBLES`].
+        /// `uint32_t (*)(void *, double…, uint32_t)`; None above 10.
         pub fn take<T: Leaf>(doubles: usize) -> Option<*mut c_void> {
             let all = [$($name::<T> as *mut c_void),*];
             all.get(doubles).copied()
         }
 
         /// Returns the address of `take_event`,
-        /// `uint32_t (*)(void *, const void *slot, double…, uint32_t)`; None above [`DOUBLES`].
+        /// `uint32_t (*)(void *, const void *slot, double…, uint32_t)`; None above 10.
         pub fn open<T: EventLeaf>(doubles: usize) -> Option<*mut c_void> {
             let all = [$($open::<T> as *mut c_void),*];
             all.get(doubles).copied()
@@ -115,18 +113,18 @@ pub struct BorrowedEvent<'a> {
 /// `slot` is null or points to a slot whose own pointers are null or valid for their sizes, for as
 /// long as `'a`.
 pub(super) unsafe fn event_at<'a>(slot: *const Slot) -> Option<BorrowedEvent<'a>> {
-    // SAFETY: the caller's promise.
+    // SAFETY: `slot` is null or valid, as this function requires.
     let slot = unsafe { slot.as_ref() }?;
     let raw = if slot.raw.is_null() {
         &[]
     } else {
-        // SAFETY: the caller's promise; the bytes have no alignment.
+        // SAFETY: `raw` points to `raw_size` bytes, which have no alignment.
         unsafe { std::slice::from_raw_parts(slot.raw, slot.raw_size as usize) }
     };
     let chain = if slot.chain.is_null() {
         &[]
     } else {
-        // SAFETY: the caller's promise; entries of a record are 8-byte aligned by the ABI.
+        // SAFETY: `chain` points to `chain_len` entries, 8-byte aligned by the ABI of records.
         unsafe { std::slice::from_raw_parts(slot.chain, slot.chain_len as usize) }
     };
     Some(BorrowedEvent { slot, raw, chain })

@@ -19,7 +19,7 @@ use crate::event::kind::function::{FunctionLocation, FunctionName, Functions};
 use in_file::ProgramFile;
 use in_kernel::KernelFunctions;
 use kernel_parameters::KernelParameters;
-use kernel_symbols::KernelSymbols;
+use kernel_symbols::KernelSymbolIndex;
 
 /// Finds functions on this machine.
 #[derive(Default)]
@@ -27,7 +27,7 @@ pub struct MachineFunctions {
     /// Recently used files, the latest at the end.
     programs: RefCell<Vec<Rc<ProgramFile>>>,
     kernel: RefCell<Option<Rc<KernelFunctions>>>,
-    kernel_symbols: RefCell<Option<Rc<KernelSymbols>>>,
+    kernel_symbols: RefCell<Option<Rc<KernelSymbolIndex>>>,
     kernel_parameters: KernelParameters,
 }
 
@@ -98,7 +98,7 @@ impl SymbolFinder for MachineFunctions {
     fn symbol(&self, file: Option<&str>, name: &str) -> Result<FoundSymbol> {
         match file {
             Some(file) => self.program(file)?.symbol(name),
-            None => KernelSymbols::cached(&mut self.kernel_symbols.borrow_mut())?.find(name),
+            None => KernelSymbolIndex::cached(&mut self.kernel_symbols.borrow_mut())?.find(name),
         }
     }
 
@@ -111,7 +111,7 @@ impl SymbolFinder for MachineFunctions {
         match file {
             Some(file) => Ok(self.program(file)?.symbol_names(wanted, most)),
             None => {
-                let kernel = KernelSymbols::cached(&mut self.kernel_symbols.borrow_mut())?;
+                let kernel = KernelSymbolIndex::cached(&mut self.kernel_symbols.borrow_mut())?;
                 Ok(kernel.names(wanted, most))
             }
         }

@@ -103,8 +103,8 @@ impl Attr {
         Some((field(name)?.get)(&self.0))
     }
 
-    /// Returns the fields that are not zero, in the kernel's order. Of each union, lists only the
-    /// active member.
+    /// Returns the fields that are not zero, in the kernel's order; of a union, only the active
+    /// member.
     pub fn nonzero(&self) -> Vec<(&'static str, u64)> {
         let values = FIELDS.iter().map(|f| (f.name, (f.get)(&self.0)));
         values.filter(|(name, value)| *value != 0 && self.in_force(name)).collect()
@@ -212,7 +212,7 @@ macro_rules! aux_bit {
             offset: offset_of!(perf_event_attr, __bindgen_anon_5),
             // SAFETY: both members of the union are 32 plain bits, so that either may be read.
             get: |attr| u64::from(unsafe { attr.__bindgen_anon_5.__bindgen_anon_1.$get() }),
-            // SAFETY: as above.
+            // SAFETY: the bit lies within the 32 plain bits of the union, all of which are valid.
             set: |attr, value| unsafe { attr.__bindgen_anon_5.__bindgen_anon_1.$set(value as u32) },
         }
     };

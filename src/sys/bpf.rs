@@ -101,7 +101,7 @@ impl BpfAttr {
 /// # Safety
 /// The kernel just returned it, and nothing else owns it.
 unsafe fn owned(fd: libc::c_int) -> OwnedFd {
-    // SAFETY: the caller's promise.
+    // SAFETY: `fd` is open and has no other owner, as this function requires.
     unsafe { OwnedFd::from_raw_fd(fd) }
 }
 

@@ -50,7 +50,7 @@ pub fn ticks_per_second() -> u32 {
 /// Returns the ticks per second of the times in /proc/stat and /proc/PID/stat (`USER_HZ`), which do
 /// not depend on the kernel's own tick.
 pub fn user_ticks_per_second() -> u32 {
-    // SAFETY: it has no preconditions.
+    // SAFETY: sysconf has no preconditions.
     let ticks = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
     u32::try_from(ticks).unwrap_or(100).max(1)
 }

@@ -1,4 +1,4 @@
-//! The CPUs that are online.
+//! Online CPUs, and requested ones that are not among them.
 
 use crate::base::text::cpulist;
 
@@ -11,7 +11,7 @@ pub fn online_cpus() -> Vec<u32> {
     match cpulist::parse(&text) {
         Ok(cpus) if !cpus.is_empty() => cpus,
         _ => {
-            // SAFETY: it has no preconditions.
+            // SAFETY: sysconf has no preconditions.
             let count = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
             (0..count.max(1) as u32).collect()
         }
@@ -40,7 +40,7 @@ mod tests {
 
     #[test]
     fn the_machine_has_the_cpus_that_the_library_counts() {
-        // SAFETY: it has no preconditions.
+        // SAFETY: sysconf has no preconditions.
         let count = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
         assert_eq!(online_cpus().len(), count as usize);
     }

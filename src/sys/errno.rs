@@ -1,4 +1,4 @@
-//! Error numbers of system calls.
+//! The errno of an [`io::Error`].
 
 use std::io;
 

@@ -2,9 +2,9 @@
 //! and permanently.
 //!
 //! Seen on 6.18: from some moment on, events on a CPU while its idle task is current (the switch
-//! away from it, timers, wakeups by interrupts) leave no record there, in any ring. So each CPU is
-//! made idle a few times, and its switches to the idle task, which other tasks report, are compared
-//! with those away from it.
+//! away from it, timers, wakeups by interrupts) leave no record there, in any ring. Therefore each
+//! CPU is made idle a few times, and its switches to the idle task, which other tasks report, are
+//! compared with those away from it.
 
 use super::attr::Attr;
 use super::attr::{EVERY_TASK, PerfTarget};

@@ -17,7 +17,7 @@ pub(crate) fn needs_root(what: &str) -> bool {
 /// Calls getppid(2) `times` times.
 pub(crate) fn getppid(times: u64) {
     for _ in 0..times {
-        // SAFETY: it has no preconditions.
+        // SAFETY: getppid has no preconditions.
         unsafe { libc::getppid() };
     }
 }
@@ -49,7 +49,7 @@ impl Forked {
         match unsafe { libc::fork() } {
             0 => {
                 let failed = std::panic::catch_unwind(run).is_err();
-                // SAFETY: it has no preconditions.
+                // SAFETY: _exit has no preconditions.
                 unsafe { libc::_exit(i32::from(failed)) }
             }
             pid => {

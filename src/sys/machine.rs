@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 /// Returns the page size in bytes.
 pub fn page_size() -> usize {
     static PAGE: OnceLock<usize> = OnceLock::new();
-    // SAFETY: it has no preconditions; the page size is always known.
+    // SAFETY: sysconf has no preconditions; the page size is always known.
     *PAGE.get_or_init(|| unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.max(1) as usize)
 }
 
@@ -36,7 +36,7 @@ pub fn is_amd() -> bool {
 
 /// Returns whether the effective user is root.
 pub fn is_root() -> bool {
-    // SAFETY: it has no preconditions and cannot fail.
+    // SAFETY: geteuid has no preconditions and cannot fail.
     unsafe { libc::geteuid() == 0 }
 }
 

@@ -1,4 +1,4 @@
-//! The namespaces of this process.
+//! Whether this process is in the initial namespaces, where ids are those of the kernel.
 
 use std::os::unix::fs::MetadataExt as _;
 

@@ -40,7 +40,7 @@ pub fn kernel_tid(tracefs: &Tracefs) -> io::Result<i32> {
 /// of perilune's own threads is traced.
 pub fn tid_in_records() -> i32 {
     let found = || kernel_tid(&Tracefs::find().ok()?).ok();
-    // SAFETY: as above.
+    // SAFETY: gettid has no arguments and cannot fail.
     let here = unsafe { libc::gettid() };
     if in_root_pid_namespace() { here } else { found().unwrap_or(here) }
 }

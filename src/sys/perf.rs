@@ -139,7 +139,7 @@ impl PerfEvent {
     /// # Errors
     /// `PERF_EVENT_IOC_DISABLE` fails.
     pub fn disable(&self) -> io::Result<()> {
-        // SAFETY: as in `enable`.
+        // SAFETY: the descriptor is open, and the argument is a number.
         check(unsafe { ioctls::DISABLE(self.fd.as_raw_fd(), 0) })
     }
 
@@ -148,7 +148,7 @@ impl PerfEvent {
     /// # Errors
     /// `PERF_EVENT_IOC_RESET` fails.
     pub fn reset(&self) -> io::Result<()> {
-        // SAFETY: as in `enable`.
+        // SAFETY: the descriptor is open, and the argument is a number.
         check(unsafe { ioctls::RESET(self.fd.as_raw_fd(), 0) })
     }
 
@@ -160,7 +160,7 @@ impl PerfEvent {
     /// # Errors
     /// `PERF_EVENT_IOC_REFRESH` fails.
     pub fn refresh(&self, overflows: i32) -> io::Result<()> {
-        // SAFETY: as in `enable`.
+        // SAFETY: the descriptor is open, and the argument is a number.
         check(unsafe { ioctls::REFRESH(self.fd.as_raw_fd(), overflows) })
     }
 
@@ -180,7 +180,7 @@ impl PerfEvent {
     /// # Errors
     /// `PERF_EVENT_IOC_PAUSE_OUTPUT` fails.
     pub fn pause(&self, paused: bool) -> io::Result<()> {
-        // SAFETY: as in `enable`.
+        // SAFETY: the descriptor is open, and the argument is a number.
         check(unsafe { ioctls::PAUSE_OUTPUT(self.fd.as_raw_fd(), u32::from(paused)) })
     }
 

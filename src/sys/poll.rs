@@ -152,7 +152,7 @@ mod tests {
             action.sa_sigaction = note as extern "C" fn(libc::c_int) as usize;
             libc::sigaction(libc::SIGUSR2, &raw const action, std::ptr::null_mut());
         }
-        // SAFETY: it has no preconditions.
+        // SAFETY: pthread_self has no preconditions.
         let (this, (_reader, _writer)) = (unsafe { libc::pthread_self() }, io::pipe().unwrap());
         let mut poller = Poller::new();
         poller.add(&_reader, 1);

@@ -91,7 +91,7 @@ impl Ring {
     pub fn release(&mut self, tail: u64) {
         // Rounded down: every position between tail and head is aligned like records.
         self.tail = (tail & !(ALIGN - 1)).clamp(self.tail, self.last_head.get());
-        // SAFETY: as in `head`; the kernel only reads this word.
+        // SAFETY: the word lies in the mapped page of the ring; the kernel only reads it.
         let shared = unsafe { AtomicU64::from_ptr(&raw mut (*self.control).data_tail) };
         // Release: every read of the records finishes before the kernel may write there.
         shared.store(self.tail, Ordering::Release);

@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn the_boost_is_not_inherited_and_ends_without_updates() {
         let policy = || {
-            // SAFETY: it has no preconditions.
+            // SAFETY: sched_getscheduler has no preconditions.
             unsafe { libc::sched_getscheduler(0) }
         };
         let before = policy();
@@ -266,7 +266,7 @@ mod tests {
             assert!(set(&SchedAttr { flags: 0, ..batch }), "any thread may choose SCHED_BATCH");
             let boost = RtBoost::request(10);
             suspend_boost();
-            // SAFETY: it has no preconditions.
+            // SAFETY: sched_getscheduler has no preconditions.
             (boost.is_none(), unsafe { libc::sched_getscheduler(0) })
         });
         assert_eq!(policies.join().unwrap(), (true, libc::SCHED_BATCH));

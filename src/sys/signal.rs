@@ -368,9 +368,9 @@ fn send_to(tid: i32, signal: c_int) -> bool {
 fn keeping_errno(work: impl FnOnce()) {
     // SAFETY: the pointer is to this thread's errno.
     let errno = unsafe { libc::__errno_location() };
-    // SAFETY: as above.
+    // SAFETY: only this thread accesses its errno, which exists as long as the thread.
     let before = unsafe { *errno };
     work();
-    // SAFETY: as above.
+    // SAFETY: only this thread accesses its errno, which is still at this address.
     unsafe { *errno = before };
 }

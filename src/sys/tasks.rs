@@ -248,7 +248,7 @@ mod tests {
         let (sender, receiver) = std::sync::mpsc::channel();
         let (end, ended) = std::sync::mpsc::channel::<()>();
         let thread = std::thread::Builder::new().name("a (thread".into()).spawn(move || {
-            // SAFETY: it has no preconditions.
+            // SAFETY: gettid has no preconditions.
             sender.send(unsafe { libc::gettid() }).unwrap();
             ended.recv().unwrap();
         });

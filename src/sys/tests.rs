@@ -44,6 +44,6 @@ fn drain(ring: &mut Ring, mut sample: impl FnMut(u64, u32, u64)) -> (u64, u64) {
 }
 
 fn tid() -> u32 {
-    // SAFETY: it has no preconditions.
+    // SAFETY: gettid has no preconditions.
     unsafe { libc::gettid() as u32 }
 }

@@ -15,9 +15,9 @@ use super::tracefs::Tracefs;
 /// Overhead per event, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TracepointOverhead {
-    /// Of an event with a record.
+    /// Overhead of an event with a record.
     pub record: f64,
-    /// Of an event that its filter rejects.
+    /// Overhead of an event that its filter rejects.
     pub rejected: f64,
 }
 
@@ -74,7 +74,7 @@ fn least(
         before()?;
         let begun = Instant::now();
         for _ in 0..CALLS {
-            // SAFETY: it has no preconditions.
+            // SAFETY: getppid has no preconditions.
             unsafe { libc::getppid() };
         }
         least = least.min(begun.elapsed().as_nanos() as f64 / f64::from(CALLS));

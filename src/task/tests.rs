@@ -116,10 +116,10 @@ fn ancestry_ends_at_a_cycle_of_parents() {
 fn the_idle_task_is_named_after_its_cpu() {
     let mut tasks = Tasks::new(2);
     tasks.on_comm(0, 0, b"idle");
-    assert_eq!(tasks.comm_on(1, 0), Some(&b"swapper/1"[..]));
-    assert_eq!(tasks.comm_on(7, 0), Some(&b"swapper"[..]));
+    assert_eq!(tasks.padded_comm_on(1, 0), Some(*b"swapper/1\0\0\0\0\0\0\0"));
+    assert_eq!(tasks.padded_comm_on(7, 0), Some(*b"swapper\0\0\0\0\0\0\0\0\0"));
     assert_eq!((tasks.process(0), tasks.parent(0)), (Some(0), None));
-    assert_eq!(tasks.comm_on(1, 99), None);
+    assert_eq!(tasks.padded_comm_on(1, 99), None);
 }
 
 #[test]

@@ -2,8 +2,8 @@
 //!
 //! Rules of a table can be DWARF expressions, which can jump backwards, and framehop evaluates them
 //! without a limit: a table of forty bytes could loop forever. No compiler needs jumps to locate a
-//! saved register, so a table with a jump is rejected. So is a table with a very long entry, since
-//! an entry is read for each frame.
+//! saved register, so a table with a jump is rejected, and a table with a very long entry, since an
+//! entry is read for each frame.
 //!
 //! The index of a table can point anywhere into it, also into the operands of an entry. It is used
 //! only if each of its rows points to a checked entry.

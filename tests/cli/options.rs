@@ -142,7 +142,8 @@ fn a_flame_graph_implies_stacks() {
 
 #[test]
 fn a_weight_without_a_flame_graph_is_noted() {
-    let script = r#"local m = monitor { options = { "flame-graph", choice { "weight", of = { "count", "time" } } } }
+    let script = r#"local weight = choice { "weight", of = { "count", "time" } }
+        local m = monitor { options = { "flame-graph", weight } }
         function m.init() end
         return m"#;
     let notes = |words: &[&str]| {

@@ -83,7 +83,10 @@ fn a_script_can_print_the_events_between_two_times() {
         r#"local past = history()
            evsel("a:tick", function(e)
              if e.n == 10 then past:between(3e6, e, { values = { { "why", "ten" } } }) end
-             if e.n == 12 then past:between(e._time - 1e6, e, { before = 2e6, where = function(x) return x.n % 2 == 0 end }) end
+             if e.n == 12 then
+               local even = function(x) return x.n % 2 == 0 end
+               past:between(e._time - 1e6, e, { before = 2e6, where = even })
+             end
            end)"#,
     );
     assert_eq!(ran.shown(1), (3..=10).collect::<Vec<_>>(), "{}", ran.text);

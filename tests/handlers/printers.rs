@@ -73,7 +73,9 @@ fn objects(output: &Output) -> Vec<serde_json::Value> {
     lines(&output.stdout).iter().map(|l| serde_json::from_str(l).expect("a line of JSON")).collect()
 }
 
-const SIGNAL: &str = r#"printer("signal:signal_generate", function(e) return ("%s gets %d of %s"):format(e.comm, e.sig, e._comm) end)"#;
+const SIGNAL: &str = r#"printer("signal:signal_generate", function(e)
+    return ("%s gets %d of %s"):format(e.comm, e.sig, e._comm)
+end)"#;
 
 const TRACE: [&str; 3] = ["trace", "-e", "signal:signal_generate"];
 
@@ -115,8 +117,12 @@ fn a_recording_keeps_the_fields_whatever_prints_them() {
 #[test]
 fn an_event_that_was_kept_prints_by_its_own_printer() {
     let both = r#"
-        printer("raw_syscalls:sys_enter", function(e) return "enters " .. e.id .. " on " .. e._cpu end)
-        printer("raw_syscalls:sys_exit", function(e) return "leaves " .. e.id .. " with " .. e.ret end)
+        printer("raw_syscalls:sys_enter", function(e)
+          return "enters " .. e.id .. " on " .. e._cpu
+        end)
+        printer("raw_syscalls:sys_exit", function(e)
+          return "leaves " .. e.id .. " with " .. e.ret
+        end)
     "#;
     let folder = Folder::new(&[("printers/sys.lua", both)]);
     let output = replay(&folder, &recording("sys"), &["syscalls", "--than", "4ms", "--json"]);

@@ -12,7 +12,7 @@ use perilune::event::sampling::Sampling;
 use perilune::run::catalog::MachineCatalog;
 use perilune::source::live::Live;
 use perilune::source::live::change::Closer;
-use perilune::source::request::{Opening, SourceRequest};
+use perilune::source::request::{Opening, ServedRole, SourceRequest};
 use perilune::source::{Batch, SideBand, Sink, UserStack};
 use perilune::sys::cpus::online_cpus;
 
@@ -71,8 +71,7 @@ fn opening(call: &str, role: u32) -> Opening {
         glob: None,
         filter: None,
         sampling: Sampling::default(),
-        roles: vec![(role, None)],
-        about: vec![None],
+        roles: vec![ServedRole::unfiltered(role)],
     }
 }
 
@@ -173,7 +172,7 @@ fn roles_that_request_the_same_event_share_it_and_leave_it_one_by_one() {
     let closer = Closer::start(|| {}).expect("a thread can be started");
     // Makes this number of calls, and returns how many each role received.
     let got = |live: &mut Live, calls: u32| {
-        // SAFETY: as above.
+        // SAFETY: getppid has no arguments and cannot fail.
         (0..calls).for_each(|_| assert!(unsafe { libc::getppid() } >= 0));
         std::thread::sleep(Duration::from_millis(3));
         let mut seen = Seen::default();
@@ -185,7 +184,7 @@ fn roles_that_request_the_same_event_share_it_and_leave_it_one_by_one() {
     live.switch(&[(0, true)].into()).expect("the event can be enabled");
     assert_eq!(got(&mut live, 10), [10, 0]);
     // A role does not receive records that were written before it was added.
-    // SAFETY: as above.
+    // SAFETY: getppid has no arguments and cannot fail.
     unsafe { libc::getppid() };
     live.add(vec![opening("getppid", 1)], &request, 2).expect("there is nothing to open");
     assert_eq!(live.files(), files, "the event is opened once");
@@ -196,7 +195,7 @@ fn roles_that_request_the_same_event_share_it_and_leave_it_one_by_one() {
     live.switch(&[(0, true)].into()).expect("it is enabled");
     // A role whose filter is narrowed gets a separate event: the calls before and after that moment
     // are received, each of them once.
-    // SAFETY: as above.
+    // SAFETY: getppid has no arguments and cannot fail.
     unsafe { libc::getppid() };
     let filter = Some(Filter::parse("common_pid > 0").expect("it is a filter"));
     let narrow = Opening { filter, ..opening("getppid", 0) };
@@ -216,7 +215,7 @@ fn roles_that_request_the_same_event_share_it_and_leave_it_one_by_one() {
 fn records_written_before_an_event_is_turned_off_are_delivered_even_if_it_is_on_again() {
     // SAFETY: takes no argument and never fails.
     let call = || unsafe { libc::getppid() };
-    // SAFETY: as above.
+    // SAFETY: gettid has no arguments and cannot fail.
     let tid = unsafe { libc::gettid() }.unsigned_abs();
     let (mut live, request) = rings();
     live.add(vec![opening("getppid", 0)], &request, 1).expect("the event can be opened");

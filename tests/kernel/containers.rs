@@ -32,7 +32,8 @@ int main(int argc, char **argv) {
     int procs = open(text, O_WRONLY);
     if (procs < 0 || write(procs, "0", 1) != 1) return 2;
     long pages = atol(argv[2]), size = sysconf(_SC_PAGESIZE);
-    char *memory = mmap(0, pages * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *memory = mmap(0, pages * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+                        -1, 0);
     madvise(memory, pages * size, MADV_NOHUGEPAGE);
     for (long i = 0; i < pages; i++) memory[i * size] = 1;
     int s = socket(AF_INET, SOCK_DGRAM, 0);

@@ -100,7 +100,7 @@ pub(crate) fn forks_elsewhere(n: u32) -> Load {
     Load::new(move || {
         pin_to_cpu(1);
         for _ in 0..n {
-            // SAFETY: as above.
+            // SAFETY: this child has one thread; its own child exits without returning.
             unsafe {
                 match libc::fork() {
                     0 => {

@@ -9,7 +9,7 @@ use perilune::event::sampling::Sampling;
 use perilune::run::catalog::MachineCatalog;
 use perilune::source::live::Live;
 use perilune::source::live::change::Closer;
-use perilune::source::request::{Opening, SourceRequest};
+use perilune::source::request::{Opening, ServedRole, SourceRequest};
 use perilune::source::{Batch, SideBand, SideBandKind, Sink, UserStack};
 
 use crate::{
@@ -164,8 +164,7 @@ fn getppids(role: u32) -> Opening {
         glob: None,
         filter: None,
         sampling: Sampling::default(),
-        roles: vec![(role, None)],
-        about: vec![None],
+        roles: vec![ServedRole::unfiltered(role)],
     }
 }
 

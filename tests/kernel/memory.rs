@@ -110,7 +110,8 @@ int main(int argc, char **argv) {
     enter(argv[1]);
     if (argc < 5) {
         int fd = open(argv[3], O_WRONLY | O_CREAT | O_TRUNC, 0600);
-        for (long i = 0; i < bytes; i += sizeof data) if (write(fd, data, sizeof data) < 0) _exit(1);
+        for (long i = 0; i < bytes; i += sizeof data)
+            if (write(fd, data, sizeof data) < 0) _exit(1);
         _exit(0);
     }
     char *memory = mmap(0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -13,8 +13,12 @@ const WORDS: &[(&str, &str)] = &[
     (concat!("to", "ld"), "reported, passed, known"),
     (concat!("te", "lls"), "reports, shows, prints"),
     (concat!("te", "ll"), "report, show, print"),
+    (concat!("tel", "ling"), "reporting, showing, printing"),
     (concat!("some", "body"), "another process, a user"),
     (concat!("no", "body"), "no process, no user"),
+    (concat!("some", "one"), "another process, a user"),
+    (concat!("any", "body"), "any process, any user"),
+    (concat!("any", "one"), "any process, any user"),
     (concat!("who", "ever"), "each process that, the user who"),
 ];
 
@@ -65,8 +69,8 @@ pub(crate) fn texts_are_plain(file: &Source) -> Vec<Finding> {
         if denies(&lower) {
             findings.push(file.at(i, concat!("`is ", "no X`; write: is not a X")));
         }
-        if is_comment(line) && opens_with_what(line) {
-            findings.push(file.at(i, "a comment opens with `What`; begin with what the item is"));
+        if file.is("rs") && is_comment(line) && has_sentence_with_what(line) {
+            findings.push(file.at(i, "a sentence begins with `What`; begin with its subject"));
         }
     }
     findings
@@ -82,15 +86,18 @@ fn denies(lower: &str) -> bool {
     })
 }
 
-fn opens_with_what(line: &str) -> bool {
-    let text = line.trim_start().trim_start_matches(['/', '!', '-']);
-    text.trim_start().starts_with("What ") && !text.contains('?')
+/// Whether a sentence of a comment, but not a question, begins with "What".
+fn has_sentence_with_what(line: &str) -> bool {
+    let text = line.trim_start().trim_start_matches(['/', '!', '-']).trim_start();
+    (text.starts_with("What ") || text.contains(". What ")) && !text.contains('?')
 }
 
 /// Returns a finding for each public type whose name another public type has.
 pub(crate) fn names_of_types_are_unique(files: &[Source]) -> Vec<Finding> {
     let mut places: HashMap<&str, Vec<String>> = HashMap::new();
-    for file in files.iter().filter(|file| file.is("rs") && file.path.starts_with("src/")) {
+    let is_test = |path: &str| path.contains("/tests/") || path.ends_with("/tests.rs");
+    let types = |file: &&Source| file.is("rs") && file.path.starts_with("src/");
+    for file in files.iter().filter(types).filter(|file| !is_test(&file.path)) {
         for (i, line) in file.code.lines().enumerate() {
             if let Some(name) = public_type(line) {
                 places.entry(name).or_default().push(format!("{}:{}", file.path, i + 1));
@@ -106,9 +113,14 @@ pub(crate) fn names_of_types_are_unique(files: &[Source]) -> Vec<Finding> {
     findings
 }
 
-/// Returns the name of the public type that a line declares.
+/// Returns the name of the type that a line declares, if other modules can use it.
 fn public_type(line: &str) -> Option<&str> {
-    let rest = line.trim_start().strip_prefix("pub ")?;
+    let (visibility, rest) = line.trim_start().split_once(' ')?;
+    let rest = match visibility {
+        "pub(in" => rest.split_once(' ')?.1,
+        "pub" | "pub(crate)" | "pub(super)" => rest,
+        _ => return None,
+    };
     let kinds = ["struct ", "enum ", "trait ", "type ", "union "];
     let rest = kinds.iter().find_map(|kind| rest.strip_prefix(kind))?;
     rest.split(|c: char| !(c.is_alphanumeric() || c == '_')).next()
@@ -138,6 +150,8 @@ mod tests {
             (concat!("there is ", "no file"), 0),
             (concat!("it is ", "no longer here"), 0),
             ("/// What it does.", 1),
+            ("/// It runs. What it does is clear.", 1),
+            ("let text = \"It runs. What it does\";", 0),
             ("// What is it?", 0),
         ] {
             assert_eq!(texts_are_plain(&Source::new("src/a.rs", text)).len(), findings, "{text}");
@@ -149,11 +163,13 @@ mod tests {
         let file = |path, text| Source::new(path, text);
         let files = [
             file("src/a.rs", "pub struct Row {\n}\nstruct Own;\npub enum Kind {}"),
-            file("src/b.rs", "pub struct Row;\npub(crate) struct Kind;\nstruct Own;"),
+            file("src/b.rs", "pub struct Row;\npub(in crate::a) struct Kind;\nstruct Own;"),
+            file("src/b/tests.rs", "pub(super) struct Kind;"),
             file("tests/a.rs", "pub struct Kind;"),
         ];
         let findings = names_of_types_are_unique(&files);
-        assert_eq!(findings.len(), 1, "{findings:?}");
+        assert_eq!(findings.len(), 2, "{findings:?}");
         assert!(findings[0].contains("src/a.rs:1, src/b.rs:1"), "{findings:?}");
+        assert!(findings[1].contains("src/a.rs:4, src/b.rs:2"), "{findings:?}");
     }
 }

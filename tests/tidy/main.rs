@@ -5,6 +5,7 @@
 //! Rules do not repeat checks of the compiler or clippy.
 
 mod circles;
+mod errors;
 mod functions;
 mod harness;
 mod imports;
@@ -27,6 +28,7 @@ const RULES: &[fn(&Source) -> Vec<Finding>] = &[
     layers::imports_point_down,
     unsafety::unsafe_is_in_few_files,
     unsafety::every_unsafe_has_a_safety_comment,
+    unsafety::each_safety_comment_has_its_own_reason,
     lines::files_are_short,
     functions::functions_are_short,
     lines::rust_opens_with_a_sentence,
@@ -41,6 +43,7 @@ const RULES: &[fn(&Source) -> Vec<Finding>] = &[
     manifest::each_dependency_has_its_reason,
     language::lines_are_short,
     language::texts_are_plain,
+    errors::public_fallible_functions_state_their_errors,
 ];
 
 #[test]

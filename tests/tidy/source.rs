@@ -163,8 +163,8 @@ fn is_word(byte: Option<&u8>) -> bool {
 
 #[test]
 fn only_code_is_left_of_a_rust_file() {
-    let text = "a(\"unsafe \\\" x\"); // unsafe\nb(r#\"unsafe \" y\"#, 'u', '\\'', 'é', b'\"', b'\\''); /* unsafe \
-                /* x */ */ c::<'l>();";
+    let text = "a(\"unsafe \\\" x\"); // unsafe\nb(r#\"unsafe \" y\"#, 'u', '\\'', 'é', b'\"', b'\\''); \
+                /* unsafe /* x */ */ c::<'l>();";
     let code = Source::new("a.rs", text).code;
     assert!(!code.contains("unsafe"), "{code}");
     assert_eq!(code.split_whitespace().collect::<String>(), "a();b(,,,,,);c::<'l>();");

@@ -51,6 +51,22 @@ pub(crate) fn every_unsafe_has_a_safety_comment(file: &Source) -> Vec<Finding> {
         .collect()
 }
 
+/// Beginnings of a reason that stands elsewhere.
+const REFERENCES: &[&str] =
+    &["as above", "as in ", "likewise", "see above", "the caller's promise"];
+
+/// Reports `SAFETY:` comments that only refer to another one: it moves or changes, and nothing
+/// checks that the reason holds for both.
+pub(crate) fn each_safety_comment_has_its_own_reason(file: &Source) -> Vec<Finding> {
+    let refers = |line: &str| {
+        let comment = line.trim_start().strip_prefix("// SAFETY: ")?;
+        REFERENCES.iter().find(|reference| comment.starts_with(**reference))
+    };
+    let lines = file.text.lines().enumerate().filter(|_| file.is("rs"));
+    let found = lines.filter_map(|(line, text)| Some((line, refers(text)?)));
+    found.map(|(line, what)| file.at(line, format!("`{what}`; state the reason itself"))).collect()
+}
+
 /// Returns each `unsafe` of the code: its line, and the text that follows it there.
 fn uses(file: &Source) -> impl Iterator<Item = (usize, &str)> {
     file.code.lines().enumerate().flat_map(|(line, code)| {
@@ -126,12 +142,25 @@ fn an_unsafe_without_its_reason_is_found() {
 fn an_unsafe_with_its_reason_is_fine() {
     for text in [
         "fn f() {\n    // SAFETY: g has no conditions\n    // at all\n    unsafe { g() }\n}",
-        "// SAFETY: likewise\nlet a =\n    unsafe { g() };",
+        "// SAFETY: no conditions\nlet a =\n    unsafe { g() };",
         "/// # Safety\n/// None.\n#[inline]\npub unsafe fn f() {}",
         "unsafe extern \"C\" fn f<T>(t: T) {\n",
         "type Leaf = unsafe extern \"C\" fn(f64);",
     ] {
         let findings = every_unsafe_has_a_safety_comment(&Source::new("src/sys/a.rs", text));
         assert!(findings.is_empty(), "{findings:?}");
+    }
+}
+
+#[test]
+fn a_reference_in_place_of_a_reason_is_found() {
+    for (text, findings) in [
+        ("    // SAFETY: likewise.\n", 1),
+        ("// SAFETY: as above; the slot is valid.\n", 1),
+        ("// SAFETY: the slot is valid.\n", 0),
+        ("let text = \"// SAFETY: as above\";\n", 0),
+    ] {
+        let file = Source::new("src/sys/a.rs", text);
+        assert_eq!(each_safety_comment_has_its_own_reason(&file).len(), findings, "{text}");
     }
 }

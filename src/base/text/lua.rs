@@ -1,4 +1,4 @@
-//! Names in Lua.
+//! Keywords of LuaJIT, and fields whose names avoid them.
 
 /// LuaJIT's keywords, `goto` included.
 pub const KEYWORDS: [&str; 22] = [

@@ -1,4 +1,4 @@
-//! The tree of an expression, and the error of a text that is not one.
+//! The tree of an expression.
 
 use super::types::{Int, Type};
 
@@ -151,21 +151,4 @@ pub enum Binary {
     AndAnd,
     /// `||`
     OrOr,
-}
-
-/// An error in a text, with its position.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct Fault {
-    /// Byte offset in the text; its length if something is missing at the end.
-    pub at: usize,
-    /// The problem and its fix.
-    pub message: String,
-}
-
-impl Fault {
-    /// Returns a fault at a byte offset.
-    pub fn new(at: usize, message: impl Into<String>) -> Fault {
-        Fault { at, message: message.into() }
-    }
 }

@@ -1,7 +1,7 @@
-//! Lexer.
+//! Splits a C expression into tokens with their byte ranges.
 
-use super::ast::Fault;
 use super::types::Int;
+use crate::base::text::fault::Fault;
 
 /// A token and its byte range.
 #[derive(Clone, Debug, PartialEq, Eq)]

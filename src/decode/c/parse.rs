@@ -2,8 +2,9 @@
 
 mod type_name;
 
-use super::ast::{Binary, ExprKind, ExprNode, Fault, Local, Unary};
+use super::ast::{Binary, ExprKind, ExprNode, Local, Unary};
 use super::lex::{Token, TokenKind, tokens};
+use crate::base::text::fault::Fault;
 
 /// Maximum nesting of the text.
 const DEPTH_MAX: usize = 200;

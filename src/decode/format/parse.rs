@@ -1,4 +1,4 @@
-//! Parser for `format` files.
+//! Reads a `format` file line by line into fields.
 //!
 //! A line is `field:TYPE NAME[LENGTH]; offset:N; size:N; signed:N;`, separated by tabs. The length
 //! may be any text (`sizeof(struct sockaddr_in6)`, an enumerator): only the size matters. Unknown

@@ -101,7 +101,10 @@ mod tests {
 
     const LINK: &str = "\tfield:const char * oldname;\toffset:16;\tsize:8;\tsigned:0;\n\
         \tfield:const char * newname;\toffset:24;\tsize:8;\tsigned:0;\n";
-    const LINK_PRINT: &str = r#""oldname: 0x%08lx, newname: 0x%08lx", ((unsigned long)(REC->oldname)), ((unsigned long)(REC->newname))"#;
+    const LINK_PRINT: &str = concat!(
+        r#""oldname: 0x%08lx, newname: 0x%08lx", "#,
+        "((unsigned long)(REC->oldname)), ((unsigned long)(REC->newname))"
+    );
 
     #[test]
     fn texts_are_added_as_newer_kernels_describe_them() {
@@ -119,7 +122,11 @@ mod tests {
         assert_eq!(link.text_of("newname").unwrap().offset, 36);
         assert_eq!(
             link.print_fmt,
-            r#""oldname: 0x%08lx \"%s\", newname: 0x%08lx \"%s\"", ((unsigned long)(REC->oldname)), __get_str(__oldname_val), ((unsigned long)(REC->newname)), __get_str(__newname_val)"#
+            concat!(
+                r#""oldname: 0x%08lx \"%s\", newname: 0x%08lx \"%s\"", "#,
+                "((unsigned long)(REC->oldname)), __get_str(__oldname_val), ",
+                "((unsigned long)(REC->newname)), __get_str(__newname_val)"
+            )
         );
         assert_eq!(link.without_text().count(), 0, "nothing is added twice");
     }

@@ -8,7 +8,8 @@ use super::pointer::Extension;
 use super::step::{Conversion, ConversionSpec, PrintStep};
 use super::template::{self, Amount, TemplatePart};
 use super::value::{IntValue, PointerTarget, convert};
-use crate::decode::c::{self, ExprKind, ExprNode, Fault, Int};
+use crate::base::text::fault::Fault;
+use crate::decode::c::{self, ExprKind, ExprNode, Int};
 use crate::decode::format::Format;
 
 /// A compiled `print fmt`.

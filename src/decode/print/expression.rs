@@ -4,7 +4,8 @@ use super::arithmetic::unary;
 use super::kernel_data::KernelData;
 use super::operand::{PrintOperand, field_operand, number, size_of};
 use super::value::{IntValue, PointerTarget, convert, not, operate};
-use crate::decode::c::{self, Binary, ExprKind, ExprNode, Fault, Int, Pointee, Type, Unary};
+use crate::base::text::fault::Fault;
+use crate::decode::c::{self, Binary, ExprKind, ExprNode, Int, Pointee, Type, Unary};
 use crate::decode::format::Format;
 
 /// Maximum number of expressions in a program, after substitution of locals: formats have a few

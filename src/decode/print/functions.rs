@@ -6,7 +6,8 @@ use super::operand::PrintOperand;
 use super::value::{
     Call, Dump, FlagNames, IntValue, NamedValue, PointerTarget, SymbolicNames, convert, operate,
 };
-use crate::decode::c::{Binary, ExprKind, ExprNode, Fault, Int, Pointee};
+use crate::base::text::fault::Fault;
+use crate::decode::c::{Binary, ExprKind, ExprNode, Int, Pointee};
 use crate::decode::format::{Field, FieldKind};
 
 const U16: Int = Int { bits: 16, signed: false };

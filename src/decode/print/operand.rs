@@ -1,7 +1,8 @@
 //! Operands of expressions: integers and pointers with their types, made of fields and sizes.
 
 use super::value::{IntValue, PointerTarget};
-use crate::decode::c::{ExprNode, Fault, Int, Pointee, Type};
+use crate::base::text::fault::Fault;
+use crate::decode::c::{ExprNode, Int, Pointee, Type};
 use crate::decode::format::{Field, FieldKind};
 
 /// The result of an expression.

@@ -16,7 +16,7 @@ pub(super) enum IntValue {
     /// An integer at the start of a region.
     LoadAt(Box<PointerTarget>, Int),
     Unary(Unary, Int, Box<IntValue>),
-    /// Both operands have this type, except the count of a shift. So does the result, except for a
+    /// Both operands and the result have this type, except the count of a shift and the result of a
     /// comparison.
     Binary(Binary, Int, Box<(IntValue, IntValue)>),
     Cast(Int, Box<IntValue>),

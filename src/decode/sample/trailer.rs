@@ -49,7 +49,7 @@ impl RecordLayout {
     /// adds the size of a trailer for each event that gets a record of a kernel symbol, a BPF
     /// program or a change of code, and does not reset it (`perf_event_ksymbol_output()`,
     /// `perf_event_bpf_output()` and `perf_event_text_poke_output()` in kernel/events/core.c, seen
-    /// on 6.18). What follows the trailer then are old bytes of the ring.
+    /// on 6.18). Old bytes of the ring follow the trailer then.
     pub fn trailer_start(
         &self,
         kind: u32,

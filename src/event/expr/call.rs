@@ -6,7 +6,8 @@ use super::scope::{ExprNames, ExprScope};
 use super::text::TextExpr;
 use super::value::{IntExpr, bounds};
 use crate::base::matching::nearest::{did_you_mean, nearest};
-use crate::decode::c::{ExprNode, Fault, Int};
+use crate::base::text::fault::Fault;
+use crate::decode::c::{ExprNode, Int};
 
 /// Name and usage of each function.
 const FUNCTIONS: [(&str, &str); 12] = [

@@ -2,7 +2,8 @@
 
 use super::text::TextExpr;
 use super::value::IntExpr;
-use crate::decode::c::{ExprNode, Fault};
+use crate::base::text::fault::Fault;
+use crate::decode::c::ExprNode;
 
 /// A checked expression.
 pub(super) enum CheckedExpr {

@@ -6,7 +6,8 @@
 use super::checked::{CheckedExpr, OperandChecker};
 use super::text::{TextExpr, quoted};
 use super::value::IntExpr;
-use crate::decode::c::{ExprNode, Fault, Int};
+use crate::base::text::fault::Fault;
+use crate::decode::c::{ExprNode, Int};
 
 /// One conversion: `%-08.3lx`.
 struct PrintfConversion<'a> {

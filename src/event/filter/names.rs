@@ -37,7 +37,7 @@ pub fn of_names(field: &str, list: &str, room: Option<usize>) -> Result<String, 
                 }
             });
         }
-        let quoted = quote(name).map_err(|why| SyntaxError::new(list, start, why.message))?;
+        let quoted = quote(name).map_err(|why| SyntaxError::new(list, start, why.fault.message))?;
         match (is_plain(name), not) {
             (true, false) => wanted.push(format!("{field} == {quoted}")),
             (false, false) => wanted.push(format!("{field} ~ {quoted}")),
@@ -168,7 +168,7 @@ mod tests {
     fn an_error_has_its_position_in_the_list() {
         let fault = |list| {
             let error = of_names("comm", list, Some(16)).unwrap_err();
-            (error.place, error.message)
+            (error.fault.at, error.fault.message)
         };
         assert_eq!(fault("nginx,").0, 6);
         assert_eq!(fault("nginx,,java").0, 6);

@@ -262,8 +262,8 @@ impl<'a> Reader<'a> {
     }
 
     /// Moves an error in a span's text to its position in the whole text.
-    fn moved(&self, fault: SyntaxError, start: usize) -> SyntaxError {
-        self.fault(start + fault.place, fault.message)
+    fn moved(&self, error: SyntaxError, start: usize) -> SyntaxError {
+        self.fault(start + error.fault.at, error.fault.message)
     }
 
     /// Classifies a span: the kernel's if it is valid for the kernel; else joined parts; else an
@@ -307,19 +307,19 @@ impl<'a> Reader<'a> {
         expression: SyntaxError,
         span: &Range<usize>,
     ) -> SyntaxError {
-        let behind = self.of(&(kernel.place..span.end));
+        let behind = self.of(&(kernel.fault.at..span.end));
         let end = behind.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
         let (word, next) = behind.split_at(end.unwrap_or(behind.len()));
         let is_c = match behind.chars().next() {
-            None => expression.place < kernel.place,
+            None => expression.fault.at < kernel.fault.at,
             Some(c) if "([+-*/%^?<>".contains(c) => true,
-            Some(c) if kernel.place == span.start && !c.is_alphabetic() => true,
+            Some(c) if kernel.fault.at == span.start && !c.is_alphabetic() => true,
             Some(c) if c.is_alphabetic() || c == '_' => {
                 let fields = self.format.fields.iter().map(|field| field.name.as_str());
                 next.trim_start().starts_with('(') || !nearest(word, fields).is_empty()
             }
             Some(_) => false,
         };
-        if is_c || expression.place > kernel.place { expression } else { kernel }
+        if is_c || expression.fault.at > kernel.fault.at { expression } else { kernel }
     }
 }

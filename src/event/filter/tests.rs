@@ -39,7 +39,7 @@ fn passes(filter: &str) -> bool {
 
 fn message(filter: &str) -> String {
     let fault = Filter::parse(filter).and_then(|f| f.check("sys:sample", &format()).map(|()| f));
-    fault.unwrap_err().message
+    fault.unwrap_err().fault.message
 }
 
 #[test]
@@ -227,7 +227,7 @@ fn a_filter_splits_into_its_conjuncts() {
 fn text_is_quoted_with_a_quote_that_it_does_not_contain() {
     assert_eq!(quote("nginx*").unwrap(), "\"nginx*\"");
     assert_eq!(quote("a \"b\"").unwrap(), "'a \"b\"'");
-    assert!(quote("it's \"so\"").unwrap_err().message.starts_with("text with both kinds"));
+    assert!(quote("it's \"so\"").unwrap_err().fault.message.starts_with("text with both kinds"));
     assert!(quote("a\0b").is_err());
 }
 

@@ -17,6 +17,7 @@ use perf_event_open_sys::bindings as abi;
 pub(super) use name::PREFIX;
 use name::{BreakpointName, USAGE};
 
+use super::Event;
 use super::modifiers::Modifiers;
 use super::properties::{EventAttr, EventProperties, FoundNames};
 use crate::base::kernel::address::is_kernel_address;
@@ -115,6 +116,13 @@ impl EventProperties for Breakpoint {
             exclude: self.exclude,
             ..EventAttr::default()
         }
+    }
+
+    fn in_user_mode(&self, name: &str) -> Option<Event> {
+        // User mode cannot access an address of the kernel.
+        let exclude = Exclude { kernel: true, hv: true, ..self.exclude };
+        let own = || Event::new(format!("{name}:u"), Breakpoint { exclude, ..self.clone() });
+        (!self.is_in_kernel() && self.exclude == Exclude::default()).then(own)
     }
 
     fn attr_fields(&self) -> Vec<(&'static str, u64)> {
@@ -217,14 +225,6 @@ impl Breakpoint {
     /// Returns whether it is at an address of the kernel.
     fn is_in_kernel(&self) -> bool {
         is_kernel_address(self.address)
-    }
-
-    /// Returns the breakpoint and its name restricted to user mode; None for an address of the
-    /// kernel, which user mode cannot access.
-    pub(super) fn in_user_mode(&self, name: &str) -> Option<(String, Breakpoint)> {
-        let exclude = Exclude { kernel: true, hv: true, ..self.exclude };
-        let own = || (format!("{name}:u"), Breakpoint { exclude, ..self.clone() });
-        (!self.is_in_kernel() && self.exclude == Exclude::default()).then(own)
     }
 }
 

@@ -4,6 +4,7 @@
 use anyhow::{Result, anyhow, bail, ensure};
 use perf_event_open_sys::bindings as abi;
 
+use super::Event;
 use super::modifiers::Modifiers;
 use super::named::NamedEvent;
 use super::pmu_event::{PmuEvent, ReadPmu, max_precise};
@@ -44,19 +45,18 @@ impl Counter {
         let colon = if modifiers.is_empty() { "" } else { ":" };
         Ok((format!("{name}{colon}{modifiers}"), counter))
     }
-
-    /// Returns the counter and its name with the modifier `u`.
-    pub(super) fn in_user_mode(&self, name: &str) -> (String, Counter) {
-        let separator = if name.contains([':', '/']) { "" } else { ":" };
-        let mut counter = self.clone();
-        (counter.attr.exclude.kernel, counter.attr.exclude.hv) = (true, true);
-        (format!("{name}{separator}u"), counter)
-    }
 }
 
 impl EventProperties for Counter {
     fn attr(&self) -> EventAttr {
         self.attr
+    }
+
+    fn in_user_mode(&self, name: &str) -> Option<Event> {
+        let separator = if name.contains([':', '/']) { "" } else { ":" };
+        let mut counter = self.clone();
+        (counter.attr.exclude.kernel, counter.attr.exclude.hv) = (true, true);
+        Some(Event::new(format!("{name}{separator}u"), counter))
     }
 
     fn is_clock(&self) -> bool {
@@ -172,6 +172,6 @@ mod tests {
             let event = |name| parse(name, &EventFiles::NONE).unwrap().unwrap();
             assert_eq!(event(name).in_user_mode().unwrap(), event(user));
         }
-        assert_eq!(Counter::default().in_user_mode("msr/tsc/").0, "msr/tsc/u");
+        assert_eq!(Counter::default().in_user_mode("msr/tsc/").unwrap().name, "msr/tsc/u");
     }
 }

@@ -4,6 +4,7 @@
 use anyhow::Result;
 use perf_event_open_sys::bindings as abi;
 
+use super::Event;
 use crate::decode::format::Format;
 use crate::event::exclude::{EventModes, Exclude};
 use crate::event::sampling::{Sampling, SamplingRate};
@@ -96,6 +97,12 @@ pub trait EventProperties {
     /// message does not have the event's name.
     fn attr_fields_for_task(&self, _tid: i32) -> Result<Vec<(&'static str, u64)>> {
         Ok(Vec::new())
+    }
+
+    /// Returns the event restricted to user mode, under the name that says so; None for a kind
+    /// without modifiers, or if it is restricted already.
+    fn in_user_mode(&self, _name: &str) -> Option<Event> {
+        None
     }
 
     /// Returns whether a process must execute its program before [`Self::attr_fields_for_task`].

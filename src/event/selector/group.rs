@@ -12,9 +12,9 @@
 #[cfg(test)]
 mod tests;
 
-use super::quote::{Escape, skip_quoted};
 use super::{Selector, SelectorParser, is_pmu, lacks_fields};
 use crate::event::kind::is_modifier;
+use crate::event::quote::{Escape, skip_quoted};
 use crate::event::sampling::EventGroup;
 use crate::event::syntax::SyntaxError;
 

@@ -2,8 +2,8 @@
 //! slash of their own.
 
 use super::SelectorParser;
-use super::quote::{Escape, unquote};
 use crate::event::kind;
+use crate::event::quote::{Escape, unquote};
 use crate::event::syntax::SyntaxError;
 
 impl SelectorParser<'_> {

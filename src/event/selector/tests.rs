@@ -97,8 +97,8 @@ fn function_selectors_parse_with_their_files() {
     assert_eq!(alternatives("uprobe:'/a|b':f|kprobe:g"), ["uprobe:'/a|b':f", "kprobe:g"]);
     for (text, place) in [("uprobe:/usr/bin/bash", 20), ("uretprobe:/a,b:c", 12)] {
         let why = Selector::parse_list(text).unwrap_err();
-        assert!(why.message.starts_with("the function is missing here: u"), "{why}");
-        assert_eq!(why.place, place);
+        assert!(why.fault.message.starts_with("the function is missing here: u"), "{why}");
+        assert_eq!(why.fault.at, place);
     }
 }
 
@@ -234,8 +234,9 @@ fn quotes_and_parentheses_hide_separators() {
 
 #[test]
 fn an_error_has_the_position_of_the_fault() {
-    let fault =
-        |text: &str| Selector::parse_list(text).map_err(|e| (e.message, e.place)).unwrap_err();
+    let fault = |text: &str| {
+        Selector::parse_list(text).map_err(|e| (e.fault.message, e.fault.at)).unwrap_err()
+    };
     let at = |message: &str, place: usize| (message.to_owned(), place);
     assert_eq!(fault(""), at("an event is missing here: sys:name", 0));
     assert_eq!(fault("a:b,"), at("an event is missing here: sys:name", 4));

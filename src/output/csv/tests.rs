@@ -1,4 +1,4 @@
-//! Tests of CSV.
+//! Headers, quoting and escapes of CSV, byte for byte.
 
 use super::*;
 use crate::base::event::value::{Value, ValueType};

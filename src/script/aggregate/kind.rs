@@ -14,7 +14,7 @@ mod states;
 
 /// All kinds, in the order in which messages list them. The prelude of `states` uses that of
 /// `pending`.
-pub(super) static AGGREGATE_KINDS: [AggregateKind; 9] = [
+pub(super) static AGGREGATE_KINDS: &[AggregateKind] = &[
     latency::KIND,
     kv::KIND,
     hist::LOG2,

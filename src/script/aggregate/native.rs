@@ -19,7 +19,7 @@ impl Aggregates {
         let (native, trusted) = (self.native(lua)?, &self.0.trusted);
         let common = lua.load(include_str!("../prelude/aggregate.lua"));
         common.set_name("=perilune:aggregate").call::<()>((&native, env, trusted))?;
-        for kind in &AGGREGATE_KINDS {
+        for kind in AGGREGATE_KINDS {
             if let Some(prelude) = &kind.prelude {
                 let chunk = lua.load(prelude.source).set_name(format!("=perilune:{}", kind.name));
                 chunk.call::<()>((&native, env, trusted, (prelude.leaves)(lua)?))?;

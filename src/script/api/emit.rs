@@ -56,7 +56,7 @@ fn emit_with(lua: &Lua, shared: &SharedContext) -> mlua::Result<Function> {
 fn hides(lua: &Lua, shared: &SharedContext) -> mlua::Result<Function> {
     let shared = shared.clone();
     lua.create_function(move |_, address: f64| {
-        // SAFETY: as in `emit_with`.
+        // SAFETY: only `emit.lua` calls this, with the address of a slot that it may read.
         let (slot, _, _) = unsafe { slot_at(address) };
         Ok(shared.with(|context| context.hides(slot)))
     })

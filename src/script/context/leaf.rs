@@ -22,7 +22,7 @@ pub(in crate::script) unsafe extern "C" fn comm(
     tid: u32,
     cpu: u32,
 ) -> *const u8 {
-    // SAFETY: the caller's promise.
+    // SAFETY: `context` is the address of a living context, as this function requires.
     let inner = unsafe { &*context.cast::<ContextCell>() };
     enter(inner, |context| {
         context.comm = context.comm_of(tid, cpu);
@@ -38,10 +38,10 @@ pub(in crate::script) unsafe extern "C" fn own_comm(
     context: *const c_void,
     slot: *const Slot,
 ) -> *const u8 {
-    // SAFETY: the caller's promise.
-    let (inner, slot) = unsafe { (&*context.cast::<ContextCell>(), &*slot) };
+    // SAFETY: the context is alive and the slot is valid, as this function requires.
+    let (inner, event) = unsafe { borrowed(context, slot) };
     enter(inner, |context| {
-        context.comm = context.comm_of_slot(slot);
+        context.comm = context.comm_of_slot(event.slot);
         context.comm.as_ptr()
     })
 }
@@ -54,12 +54,10 @@ pub(in crate::script) unsafe extern "C" fn stack_of(
     context: *const c_void,
     slot: *const Slot,
 ) -> f64 {
-    // SAFETY: the caller's promise.
-    let (inner, slot) = unsafe { (&*context.cast::<ContextCell>(), &*slot) };
-    // SAFETY: likewise.
-    let chain = unsafe { chain_of(slot) };
+    // SAFETY: the context is alive and the slot is valid, as this function requires.
+    let (inner, event) = unsafe { borrowed(context, slot) };
     // Ids are below 2^53.
-    enter(inner, |context| context.stack_of(slot, chain) as f64)
+    enter(inner, |context| context.stack_of(event.slot, event.chain) as f64)
 }
 
 /// Returns the id of a stack of one frame: the function that contains a slot's `ip`. FFI leaf.
@@ -70,10 +68,11 @@ pub(in crate::script) unsafe extern "C" fn function_of(
     context: *const c_void,
     slot: *const Slot,
 ) -> f64 {
-    // SAFETY: the caller's promise.
-    let (inner, slot) = unsafe { (&*context.cast::<ContextCell>(), &*slot) };
-    let chain = [if is_kernel_address(slot.ip) { chain::KERNEL } else { chain::USER }, slot.ip];
-    enter(inner, |context| context.stack_of(slot, &chain) as f64)
+    // SAFETY: the context is alive and the slot is valid, as this function requires.
+    let (inner, event) = unsafe { borrowed(context, slot) };
+    let ip = event.slot.ip;
+    let chain = [if is_kernel_address(ip) { chain::KERNEL } else { chain::USER }, ip];
+    enter(inner, |context| context.stack_of(event.slot, &chain) as f64)
 }
 
 /// Returns a field of a sample that is text, by its row of [`SAMPLE_FIELDS`], NUL-terminated, valid
@@ -88,11 +87,9 @@ pub(in crate::script) unsafe extern "C" fn sampled_text(
     slot: *const Slot,
     row: u32,
 ) -> *const u8 {
-    // SAFETY: the caller's promise.
-    let (inner, slot) = unsafe { (&*context.cast::<ContextCell>(), &*slot) };
-    // SAFETY: likewise.
-    let raw = unsafe { raw_of(slot) };
-    enter(inner, |context| context.sampled_text(raw, row as usize).as_ptr())
+    // SAFETY: the context is alive and the slot is valid, as this function requires.
+    let (inner, event) = unsafe { borrowed(context, slot) };
+    enter(inner, |context| context.sampled_text(event.raw, row as usize).as_ptr())
 }
 
 /// Copies a kept event to a slot that does not change until the next call, and returns that slot:
@@ -104,11 +101,9 @@ pub(in crate::script) unsafe extern "C" fn show(
     context: *const c_void,
     slot: *const Slot,
 ) -> *const Slot {
-    // SAFETY: the caller's promise.
-    let (inner, slot) = unsafe { (&*context.cast::<ContextCell>(), &*slot) };
-    // SAFETY: likewise.
-    let (raw, chain) = unsafe { (raw_of(slot), chain_of(slot)) };
-    enter(inner, |context| context.shown.show(&context.owners, BorrowedEvent { slot, raw, chain }))
+    // SAFETY: the context is alive and the slot is valid, as this function requires.
+    let (inner, event) = unsafe { borrowed(context, slot) };
+    enter(inner, |context| context.shown.show(&context.owners, event))
 }
 
 /// Prints the event of a slot. FFI leaf.
@@ -117,11 +112,9 @@ pub(in crate::script) unsafe extern "C" fn show(
 /// `context` is `SharedContext::address` of a living context; `slot` is a slot of the running batch
 /// or a kept one.
 pub(in crate::script) unsafe extern "C" fn emit(context: *const c_void, slot: *const Slot) {
-    // SAFETY: the caller's promise.
-    let (inner, slot) = unsafe { (&*context.cast::<ContextCell>(), &*slot) };
-    // SAFETY: likewise.
-    let (raw, chain) = unsafe { (raw_of(slot), chain_of(slot)) };
-    enter(inner, |context| context.emit(slot, raw, chain, EmitExtras::default()));
+    // SAFETY: the context is alive and the slot is valid, as this function requires.
+    let (inner, event) = unsafe { borrowed(context, slot) };
+    enter(inner, |context| context.emit(event.slot, event.raw, event.chain, EmitExtras::default()));
 }
 
 /// Begins the event with this number, without values in its columns: a copy of `event` at the time
@@ -189,14 +182,13 @@ pub(in crate::script) unsafe extern "C" fn text_of(
     context: *const c_void,
     slot: *const Slot,
 ) -> *const u8 {
-    // SAFETY: the caller's promise.
-    let (inner, slot) = unsafe { (&*context.cast::<ContextCell>(), &*slot) };
-    // SAFETY: likewise.
-    let raw = unsafe { raw_of(slot) };
+    // SAFETY: the context is alive and the slot is valid, as this function requires.
+    let (inner, event) = unsafe { borrowed(context, slot) };
     enter(inner, |context| {
         context.text.clear();
-        if let Some(event) = context.roles.get(slot.ev as usize) {
-            context.texts.push(&mut context.text, slot.ev as usize, event, raw);
+        let role = event.slot.ev as usize;
+        if let Some(of_role) = context.roles.get(role) {
+            context.texts.push(&mut context.text, role, of_role, event.raw);
         }
         context.text.as_ptr()
     })
@@ -211,11 +203,9 @@ pub(in crate::script) unsafe extern "C" fn met(
     filter: u32,
     slot: *const Slot,
 ) -> bool {
-    // SAFETY: the caller's promise.
-    let (inner, slot) = unsafe { (&*context.cast::<ContextCell>(), &*slot) };
-    // SAFETY: likewise.
-    let raw = unsafe { raw_of(slot) };
-    enter(inner, |context| context.meets(filter as usize, slot, raw))
+    // SAFETY: the context is alive and the slot is valid, as this function requires.
+    let (inner, event) = unsafe { borrowed(context, slot) };
+    enter(inner, |context| context.meets(filter as usize, event.slot, event.raw))
 }
 
 /// Returns the length in bytes of the last [`text_of`]. FFI leaf.
@@ -223,7 +213,25 @@ pub(in crate::script) unsafe extern "C" fn met(
 /// # Safety
 /// `context` is `SharedContext::address` of a living context.
 pub(in crate::script) unsafe extern "C" fn text_size(context: *const c_void) -> u32 {
-    // SAFETY: the caller's promise.
+    // SAFETY: `context` is the address of a living context, as this function requires.
     let inner = unsafe { &*context.cast::<ContextCell>() };
     enter(inner, |context| context.text.len() as u32)
+}
+
+/// Returns the context, and the event of a slot.
+///
+/// # Safety
+/// As [`emit`].
+#[inline(always)]
+unsafe fn borrowed<'a>(
+    context: *const c_void,
+    slot: *const Slot,
+) -> (&'a ContextCell, BorrowedEvent<'a>) {
+    // SAFETY: the context is alive and the slot is valid, as this function requires; the record and
+    // the chain of a slot live as long as it does.
+    unsafe {
+        let slot = &*slot;
+        let (raw, chain) = (raw_of(slot), chain_of(slot));
+        (&*context.cast::<ContextCell>(), BorrowedEvent { slot, raw, chain })
+    }
 }

@@ -14,7 +14,7 @@ pub(in crate::script) unsafe fn raw_of<'a>(slot: &Slot) -> &'a [u8] {
     if slot.raw.is_null() {
         return &[];
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: `raw` points to `raw_size` bytes, as this function requires.
     unsafe { std::slice::from_raw_parts(slot.raw, slot.raw_size as usize) }
 }
 
@@ -26,7 +26,7 @@ pub(in crate::script) unsafe fn chain_of<'a>(slot: &Slot) -> &'a [u64] {
     if slot.chain.is_null() {
         return &[];
     }
-    // SAFETY: the caller's promise; records are 8-byte aligned in the ring.
+    // SAFETY: `chain` points to `chain_len` entries; records are 8-byte aligned in the ring.
     unsafe { std::slice::from_raw_parts(slot.chain, slot.chain_len as usize) }
 }
 
@@ -35,9 +35,9 @@ pub(in crate::script) unsafe fn chain_of<'a>(slot: &Slot) -> &'a [u64] {
 /// # Safety
 /// It is the slot under the cursor or one that a pending state keeps, and its handler runs.
 pub(in crate::script) unsafe fn slot_at<'a>(address: f64) -> (&'a Slot, &'a [u8], &'a [u64]) {
-    // SAFETY: the caller's promise.
+    // SAFETY: `address` is that of a slot, as this function requires.
     let slot: &Slot = unsafe { &*(address as usize as *const Slot) };
-    // SAFETY: likewise.
+    // SAFETY: the record and the chain of a slot live as long as its handler runs.
     unsafe { (slot, raw_of(slot), chain_of(slot)) }
 }
 

@@ -1,4 +1,4 @@
-//! Timers of `every`.
+//! Functions that run periodically: when each is due, and how missed periods are skipped.
 
 use std::rc::Rc;
 

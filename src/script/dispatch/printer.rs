@@ -11,6 +11,8 @@ use crate::base::report::draw::Level;
 use crate::script::context::printers::Printers;
 use crate::script::context::shared::SharedContext;
 use crate::script::evsel::role::Role;
+use crate::script::vm::callback::FailureCount;
+use crate::script::vm::guard::Failure;
 use crate::script::vm::script_error::describe_text;
 
 /// Installs the printers for the events of the `new` roles; `failed` is [`failing`].
@@ -44,24 +46,20 @@ pub(super) fn failing(
     shared: &SharedContext,
     count_error: impl Fn() + 'static,
 ) -> mlua::Result<Function> {
-    let (shared, failures) = (shared.clone(), RefCell::new(BTreeMap::<usize, u64>::new()));
+    let (shared, failures) = (shared.clone(), RefCell::new(BTreeMap::<usize, FailureCount>::new()));
     lua.create_function(move |_, (role, why): (usize, mlua::LuaString)| {
         count_error();
+        let why = Failure::Script(describe_text(&why.to_string_lossy()));
         let mut failures = failures.borrow_mut();
-        let count = failures.entry(role).or_insert(0);
-        *count += 1;
-        let fault = describe_text(&why.to_string_lossy());
-        // The traceback is the same each time; print it once.
-        let text = if *count == 1 { fault.to_string() } else { fault.message };
-        let off = *count >= ERRORS_PER_HANDLER;
+        let (text, out) = failures.entry(role).or_default().count(&why, ERRORS_PER_HANDLER);
         shared.with(|context| {
             context.note(Level::Error, &text);
-            if off {
+            if let Some(times) = &out {
                 let name = context.roles.get(role).map_or("", |e| e.name.as_str()).to_owned();
-                let text = format!("{name}: its printer failed {count} times and is switched off");
+                let text = format!("{name}: its printer {times} and is switched off");
                 context.note(Level::Error, &text);
             }
         });
-        Ok(off)
+        Ok(out.is_some())
     })
 }

@@ -181,7 +181,7 @@ pub(super) unsafe extern "C" fn text_len(text: *const u8, limit: u32) -> u32 {
     if text.is_null() {
         return 0;
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: `limit` bytes from `text` on are readable, as this function requires.
     let bytes = unsafe { std::slice::from_raw_parts(text, limit as usize) };
     bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len()) as u32
 }
@@ -200,9 +200,9 @@ pub(in crate::script) unsafe extern "C" fn glob(
     if pattern.is_null() || text.is_null() {
         return 0;
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: `pattern` is a constant of Lua with `pattern_len` bytes.
     let pattern = unsafe { std::slice::from_raw_parts(pattern, pattern_len as usize) };
-    // SAFETY: likewise.
+    // SAFETY: `text` has `text_len` readable bytes, in a record or a string of Lua.
     let text = unsafe { std::slice::from_raw_parts(text, text_len as usize) };
     glob::matches(pattern, text).into()
 }
@@ -218,7 +218,7 @@ pub(super) unsafe extern "C" fn loc_at(
     size: u32,
     base: u32,
 ) -> *const u8 {
-    // SAFETY: the caller's promise.
+    // SAFETY: `slot` is valid, and `location` returns an offset within its record.
     unsafe {
         let (offset, _) = location(&*slot, at, size, base);
         (*slot).raw.add(offset as usize)
@@ -230,7 +230,7 @@ pub(super) unsafe extern "C" fn loc_at(
 /// # Safety
 /// As [`loc_at`].
 pub(super) unsafe extern "C" fn loc_len(slot: *const Slot, at: u32, size: u32, base: u32) -> u32 {
-    // SAFETY: the caller's promise.
+    // SAFETY: `slot` is valid, as this function requires.
     unsafe { location(&*slot, at, size, base).1 }
 }
 

@@ -9,7 +9,6 @@ use super::sources::Sources;
 use crate::event::kind::COUNT_PREFIX;
 use crate::event::plan;
 use crate::event::sample_field::SampleFields;
-use crate::event::sampling::Sampling;
 
 /// An error in a script's call, as text for the line of that call.
 pub(in crate::script) type Refused = String;
@@ -65,7 +64,7 @@ impl Evsels {
 }
 
 /// One event of one evsel.
-pub type Role = plan::EventRole<Sampling>;
+pub type Role = plan::EventRole;
 
 impl Role {
     /// Returns the fields of samples that the event's records have themselves, as in a recording.

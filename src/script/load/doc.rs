@@ -1,7 +1,7 @@
 //! Documentation of the script API: the annotations in `stdlib/meta/`, which editors read, as plain
 //! text.
 
-use crate::script::load::library::described;
+use crate::script::load::library::api_files;
 
 /// One function: its call, the lines above it, and the classes of its arguments.
 struct FunctionDoc<'a> {
@@ -12,7 +12,7 @@ struct FunctionDoc<'a> {
 
 /// Returns the documentation of a function: `latency`, `hist.log2`, or a method by its last name.
 pub fn of(name: &str) -> Option<String> {
-    let files = described();
+    let files = texts();
     let mut texts = Vec::new();
     for function in
         files.iter().flat_map(|file| functions(file)).filter(|function| is_called(function, name))
@@ -35,12 +35,17 @@ pub fn of(name: &str) -> Option<String> {
 
 /// Returns the last name of each function, and its call.
 pub fn calls() -> Vec<(String, String)> {
-    let files = described();
+    let files = texts();
     let call = |function: FunctionDoc<'_>| {
         let name = name_of(&function);
         (name.rsplit(':').next().unwrap_or(name).to_owned(), function.call.to_owned())
     };
     files.iter().flat_map(|file| functions(file)).map(call).collect()
+}
+
+/// Returns the texts of the annotated files.
+fn texts() -> Vec<String> {
+    api_files().into_iter().map(|(_, text)| text).collect()
 }
 
 /// Returns all documented names, sorted.

@@ -25,13 +25,6 @@ use crate::sys::user::effective_uid;
 static SCRIPTS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/scripts");
 static STDLIB: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/stdlib");
 
-/// Returns the texts of the files that describe the API to editors.
-pub fn described() -> Vec<String> {
-    let files = STDLIB.get_dir("meta").into_iter().flat_map(Dir::files);
-    let path = |file: &include_dir::File<'_>| file.path().to_str().map(str::to_owned);
-    files.filter_map(|file| embedded(&STDLIB, "stdlib", &path(file)?)).collect()
-}
-
 /// Source of a script's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ScriptOrigin {
@@ -332,8 +325,8 @@ fn lua_files(folder: &Path) -> impl Iterator<Item = (String, PathBuf)> + use<> {
     })
 }
 
-/// Returns names and texts of the files that describe the API to editors and checkers, sorted.
-pub fn descriptions() -> Vec<(String, String)> {
+/// Returns names and texts of the files that document the API for editors and checkers, sorted.
+pub fn api_files() -> Vec<(String, String)> {
     let meta = STDLIB.get_dir("meta").into_iter().flat_map(Dir::files);
     let text = |file: &include_dir::File<'_>| {
         let name = file.path().file_name()?.to_str()?;

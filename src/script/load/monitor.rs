@@ -14,7 +14,7 @@ use crate::event::kind::DerivedColumn;
 use crate::script::load::{declared_options, group::MonitorGroup, library::BUNDLED};
 use crate::script::option::{
     self, OptionSpec,
-    declare::{self, described},
+    declare::{self, at_caller, described},
     shared,
 };
 use crate::source::side_record::SIDE_RECORDS;
@@ -208,13 +208,6 @@ impl Monitor {
 fn declared_by(table: &Table) -> Option<MonitorDeclaration> {
     let hidden = table.metatable()?.raw_get::<AnyUserData>(DECLARATION).ok()?;
     hidden.borrow::<MonitorDeclaration>().ok().map(|d| d.clone())
-}
-
-fn at_caller(lua: &Lua, error: &anyhow::Error) -> mlua::Error {
-    mlua::Error::runtime(match declare::place(lua) {
-        Some(place) => format!("{place}: {error:#}"),
-        None => format!("{error:#}"),
-    })
 }
 
 /// Handles `function m.NAME`: only callbacks may be set on `m`, so that a misspelt one is not

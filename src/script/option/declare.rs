@@ -40,11 +40,7 @@ pub fn register(lua: &Lua, env: &Table) -> mlua::Result<()> {
         let all = constructors.clone();
         let constructor = lua.create_function(move |lua, table: Value| {
             let constructor = OptionConstructor { name, own_keys, all: &all };
-            let place = place(lua);
-            constructor.declare(&table, place.clone()).map_err(|error| match place {
-                Some(place) => mlua::Error::runtime(format!("{place}: {error:#}")),
-                None => mlua::Error::runtime(format!("{error:#}")),
-            })
+            constructor.declare(&table, place(lua)).map_err(|error| at_caller(lua, &error))
         })?;
         constructors.raw_set(&constructor, name)?;
         env.raw_set(name, constructor)?;
@@ -52,9 +48,17 @@ pub fn register(lua: &Lua, env: &Table) -> mlua::Result<()> {
     Ok(())
 }
 
+/// Returns an error at the line of the Lua code that called this function.
+pub(in crate::script) fn at_caller(lua: &Lua, error: &anyhow::Error) -> mlua::Error {
+    mlua::Error::runtime(match place(lua) {
+        Some(place) => format!("{place}: {error:#}"),
+        None => format!("{error:#}"),
+    })
+}
+
 /// Returns the line of the Lua code that called this function: `signal.lua:3`. None if the caller
 /// is not Lua code.
-pub fn place(lua: &Lua) -> Option<String> {
+fn place(lua: &Lua) -> Option<String> {
     lua.inspect_stack(1, |frame| {
         let source = frame.source().short_src?.into_owned();
         Some(format!("{source}:{}", frame.current_line()?))
@@ -152,12 +156,9 @@ impl OptionConstructor<'_> {
 
     /// Reads the attributes: names with a declaring function as type.
     fn attrs(&self, table: &Table) -> Result<Attrs> {
-        let list = match table.raw_get::<Value>("attrs")? {
-            Value::Nil => return Ok(Attrs::new()),
-            Value::Table(list) => list,
-            other => bail!("attrs is a table, not {}", described(&other)),
-        };
         let mut attrs = Attrs::new();
+        let list = read(table, "attrs", "a table", |value| value.as_table().cloned())?;
+        let Some(list) = list else { return Ok(attrs) };
         for pair in list.pairs::<Value, Value>() {
             let (name, constructor) = pair?;
             let Value::String(name) = name else { bail!("attrs is {{ name = expr, … }}") };
@@ -209,20 +210,33 @@ fn load(table: &Table) -> Result<Option<&'static str>> {
     known.map(Some).with_context(|| format!("load '{name}' is none of {}", LOADS.join(", ")))
 }
 
-fn text(table: &Table, key: &str) -> Result<Option<String>> {
+/// Reads the value of a key; None if it is absent. `parse` returns None for a value of another type
+/// than the `wanted` one.
+fn read<T>(
+    table: &Table,
+    key: &str,
+    wanted: &str,
+    parse: impl FnOnce(&Value) -> Option<T>,
+) -> Result<Option<T>> {
     match table.raw_get::<Value>(key)? {
         Value::Nil => Ok(None),
-        Value::String(text) => Ok(Some(text.to_str()?.to_owned())),
-        other => bail!("{key} is text, not {}", described(&other)),
+        value => match parse(&value) {
+            Some(parsed) => Ok(Some(parsed)),
+            None => bail!("{key} is {wanted}, not {}", described(&value)),
+        },
     }
 }
 
+fn text(table: &Table, key: &str) -> Result<Option<String>> {
+    Ok(read(table, key, "text", |value| value.as_string().map(owned))?.transpose()?)
+}
+
+fn owned(text: &mlua::LuaString) -> mlua::Result<String> {
+    Ok(text.to_str()?.to_owned())
+}
+
 fn flag(table: &Table, key: &str) -> Result<bool> {
-    match table.raw_get::<Value>(key)? {
-        Value::Nil => Ok(false),
-        Value::Boolean(on) => Ok(on),
-        other => bail!("{key} is true or false, not {}", described(&other)),
-    }
+    Ok(read(table, key, "true or false", Value::as_boolean)?.unwrap_or(false))
 }
 
 fn letter(table: &Table) -> Result<Option<char>> {
@@ -236,13 +250,13 @@ fn letter(table: &Table) -> Result<Option<char>> {
 
 /// Reads the default: text as it would be typed, or a number.
 fn default(table: &Table) -> Result<Option<String>> {
-    match table.raw_get::<Value>("default")? {
-        Value::Nil => Ok(None),
-        Value::String(text) => Ok(Some(text.to_str()?.to_owned())),
-        Value::Integer(number) => Ok(Some(number.to_string())),
-        Value::Number(number) => Ok(Some(number.to_string())),
-        other => bail!("default is text or a number, not {}", described(&other)),
-    }
+    let typed = |value: &Value| match value {
+        Value::String(text) => Some(owned(text)),
+        Value::Integer(number) => Some(Ok(number.to_string())),
+        Value::Number(number) => Some(Ok(number.to_string())),
+        _ => None,
+    };
+    Ok(read(table, "default", "text or a number", typed)?.transpose()?)
 }
 
 /// Reads the unit of a number without a suffix; the default is nanoseconds, the unit of scripts.

@@ -50,15 +50,16 @@ unsafe extern "C" fn search(
     how: i32,
     found: *mut i32,
 ) -> i32 {
-    // SAFETY: the caller's promise; Lua's strings live while the call lasts, and do not change.
+    // SAFETY: the lengths are those of two strings of Lua, which live while the call lasts and do
+    // not change.
     let (subject, pattern) = unsafe {
         (
             std::slice::from_raw_parts(subject, subject_length as usize),
             std::slice::from_raw_parts(pattern, pattern_length as usize),
         )
     };
-    // SAFETY: the caller's promise; the places are the runtime's own, and nothing else writes to
-    // them meanwhile.
+    // SAFETY: `found` points to `PLACES` numbers of the runtime, to which nothing else writes
+    // meanwhile.
     let found = unsafe { std::slice::from_raw_parts_mut(found, PLACES) };
     search_in(subject, pattern, from as u32, how, found).unwrap_or_else(|why| why as i32)
 }

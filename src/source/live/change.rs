@@ -175,7 +175,7 @@ impl Live {
     /// Returns the index of an opening with open events that write exactly what this opening's
     /// would.
     fn like(&self, opening: &Opening) -> Option<usize> {
-        let checks = opening.roles.iter().any(|(_, own)| own.is_some());
+        let checks = opening.roles.iter().any(|served| served.own_filter.is_some());
         if checks || opening.sampling.count {
             return None;
         }

@@ -72,8 +72,8 @@ impl Live {
                 Some(unit) => added * unit.scale,
                 None => added,
             };
-            counts.extend(opening.roles.iter().map(|(role, _)| CountDelta {
-                role: *role,
+            counts.extend(opening.named().map(|role| CountDelta {
+                role,
                 instance,
                 value,
                 share,

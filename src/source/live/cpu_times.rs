@@ -66,8 +66,8 @@ impl CpuTimes {
                 continue;
             }
             let added = std::mem::take(&mut counter.added);
-            counts.extend(opening.roles.iter().map(|(role, _)| CountDelta {
-                role: *role,
+            counts.extend(opening.named().map(|role| CountDelta {
+                role,
                 instance: *cpu,
                 value: added as f64 * tick_ns,
                 share: 1.0,

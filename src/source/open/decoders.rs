@@ -4,9 +4,8 @@ use std::cell::Cell;
 
 use super::attr;
 use crate::decode::sample::RecordLayout;
-use crate::event::filter::BoundFilter;
 use crate::event::sample_field::FieldValue;
-use crate::source::request::{Opening, RefusedCondition, SourceRequest};
+use crate::source::request::{Opening, RefusedCondition, ServedRole, SourceRequest};
 use crate::source::ring::chains::Chained;
 use crate::source::ring::decoder::{CallRegisters, Decoder, Recipient, TimeSpan};
 use crate::source::ring::group_counts::GroupCounts;
@@ -39,7 +38,7 @@ pub(super) fn of_opening(
         }
     }
     let of_tasks = request.tasks.is_some() && !sampling.all_tasks;
-    let about = opening.about.iter().any(Option::is_some);
+    let about = opening.roles.iter().any(|served| served.about.is_some());
     let by_probe = event.is_probe() || opening.is_by_program();
     let by_thread = of_tasks && (tasks_checked || by_probe && !about);
     let sample_counts = match opening.clock_hz() {
@@ -108,15 +107,18 @@ impl Opening {
 
     /// Returns the numbers of its roles.
     pub(in crate::source) fn named(&self) -> impl Iterator<Item = u32> {
-        self.roles.iter().map(|(role, _)| *role)
+        self.roles.iter().map(|served| served.role)
     }
 
     /// Returns its roles, turned off.
     pub(in crate::source) fn recipients(&self) -> Vec<Recipient> {
-        let abouts = self.about.iter().copied().chain(std::iter::repeat(None));
-        let recipient = |((role, own), about): (&(u32, Option<BoundFilter>), Option<usize>)| {
-            Recipient { role: *role, own: own.clone(), about, span: TimeSpan::NEVER, gone: false }
+        let recipient = |served: &ServedRole| Recipient {
+            role: served.role,
+            own: served.own_filter.clone(),
+            about: served.about,
+            span: TimeSpan::NEVER,
+            gone: false,
         };
-        self.roles.iter().zip(abouts).map(recipient).collect()
+        self.roles.iter().map(recipient).collect()
     }
 }

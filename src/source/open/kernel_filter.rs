@@ -6,7 +6,7 @@
 //! the records. A count has no records, so its refusal is final.
 
 use crate::event::filter::{BoundFilter, Filter, KernelOnly, LONGEST, split::UserCondition};
-use crate::source::request::{Opening, RefusedCondition};
+use crate::source::request::{Opening, RefusedCondition, ServedRole};
 use crate::sys::kernel_functions::function_range;
 use crate::sys::perf::PerfEvent;
 use crate::sys::refusal::Refusal;
@@ -168,14 +168,15 @@ fn in_user_space(opening: &Opening, part: &Filter) -> anyhow::Result<UserConditi
 impl Opening {
     /// Returns whether its roles check filters of their own.
     fn rechecked(&self) -> bool {
-        self.roles.iter().any(|(_, own)| own.is_some())
+        self.roles.iter().any(|served| served.own_filter.is_some())
     }
 
     /// Returns what each of its roles must check: its whole filter if roles have filters of their
     /// own, else what was refused.
     pub(in crate::source) fn hand_over(&self, refused: &[UserCondition]) -> Vec<RefusedCondition> {
-        let own = |(role, own): &(u32, Option<BoundFilter>)| {
-            own.is_some().then_some(RefusedCondition { role: *role, rest: None })
+        let own = |served: &ServedRole| {
+            let refused = RefusedCondition { role: served.role, rest: None };
+            served.own_filter.is_some().then_some(refused)
         };
         if refused.is_empty() {
             return Vec::new();
@@ -185,8 +186,7 @@ impl Opening {
         }
         let each =
             |rest: &UserCondition, role: u32| RefusedCondition { role, rest: Some(rest.clone()) };
-        let roles = self.roles.iter().map(|(role, _)| *role);
-        roles.flat_map(|role| refused.iter().map(move |rest| each(rest, role))).collect()
+        self.named().flat_map(|role| refused.iter().map(move |rest| each(rest, role))).collect()
     }
 }
 
@@ -231,7 +231,6 @@ mod tests {
             filter: Some(part.clone()),
             sampling: Sampling::default(),
             roles: Vec::new(),
-            about: Vec::new(),
         };
         assert_eq!(
             in_user_space(&opening, &part).unwrap_err().to_string(),

@@ -1,4 +1,4 @@
-//! An open perf event of an opening.
+//! A perf event that an opening has opened on one CPU or task, and its place in a group.
 
 use super::counter_reading::CounterReading;
 use crate::sys::attr::PerfTarget;

@@ -2,7 +2,7 @@
 //! comes while there is a choice.
 //!
 //! Only the kernel knows which events this machine has (a virtual machine often has no counters at
-//! all) and which of them this user may see. Of several alternatives the first that opens is used,
+//! all) and which of them this user may see. The first of several alternatives that opens is used,
 //! and an event whose kernel part is refused to an unprivileged user is watched in user mode, under
 //! the name that says so.
 

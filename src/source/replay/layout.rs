@@ -1,8 +1,9 @@
 //! A format for an event that is known only by its lines, and raw records in this format.
 
-use super::line::{FieldText, Literal, Mistake, ParsedLine};
+use super::line::{FieldText, Literal, ParsedLine};
 use crate::base::event::value::ValueType;
-use crate::decode::format::{Element, Field, FieldKind, Format};
+use crate::base::text::fault::Fault;
+use crate::decode::format::{COMMON_SIZE, Element, Field, FieldKind, Format, common_fields};
 use crate::event::kind::has_fields;
 use indexmap::IndexMap;
 
@@ -41,18 +42,10 @@ struct SeenKinds {
     large: bool,
 }
 
-/// Fields at the start of every record: name, type, offset, size, whether signed.
-const COMMON: [(&str, &str, usize, usize, bool); 4] = [
-    ("common_type", "unsigned short", 0, 2, false),
-    ("common_flags", "unsigned char", 2, 1, false),
-    ("common_preempt_count", "unsigned char", 3, 1, false),
-    ("common_pid", "int", 4, 4, true),
-];
-
 impl LineLayout {
     /// Adds a field of the recording's header.
     pub(super) fn declare(&mut self, name: &str, of: ValueType) {
-        if COMMON.iter().any(|common| common.0 == name) {
+        if is_common(name) {
             return;
         }
         let seen = self.seen.entry(name.to_owned()).or_default();
@@ -73,11 +66,11 @@ impl LineLayout {
     /// # Errors
     /// A value does not match the declared type or the other values of its field, or is text with a
     /// NUL.
-    pub(super) fn see(&mut self, line: &ParsedLine<'_>) -> Result<(), Mistake> {
+    pub(super) fn see(&mut self, line: &ParsedLine<'_>) -> Result<(), Fault> {
         self.counts = (self.lines == 0 || self.counts) && count(line).is_some();
         self.lines += 1;
         for word in &line.fields {
-            if COMMON.iter().any(|common| common.0 == word.name) {
+            if is_common(word.name) {
                 continue;
             }
             let seen = self.seen.entry(word.name.to_owned()).or_default();
@@ -90,7 +83,7 @@ impl LineLayout {
                     of.name(),
                     word.name
                 );
-                return Err(word.mistake(what));
+                return Err(word.fault(what));
             }
             match &word.literal {
                 Literal::Int(value) => {
@@ -105,7 +98,7 @@ impl LineLayout {
                 Literal::Bytes(_) => seen.bytes = true,
                 Literal::Text(text) if text.contains(&0) => {
                     return Err(
-                        word.mistake(format!("the text of `{}` has a NUL; write hex:…", word.name))
+                        word.fault(format!("the text of `{}` has a NUL; write hex:…", word.name))
                     );
                 }
                 Literal::Text(_) => seen.text = true,
@@ -118,7 +111,7 @@ impl LineLayout {
                     "`{}` has values below 0 and above 2^63; no field type holds both",
                     word.name
                 );
-                return Err(word.mistake(what));
+                return Err(word.fault(what));
             }
         }
         Ok(())
@@ -126,19 +119,8 @@ impl LineLayout {
 
     /// Returns the format of `event`, after the last line was seen.
     pub(super) fn build_format(&self, event: &str, id: u64) -> LineFormat {
-        let mut fields: Vec<Field> = COMMON
-            .iter()
-            .map(|&(name, text, offset, size, signed)| Field {
-                name: name.into(),
-                type_text: text.into(),
-                offset,
-                size,
-                signed,
-                common: true,
-                kind: FieldKind::Int,
-            })
-            .collect();
-        let mut end = 8usize;
+        let mut fields: Vec<Field> = common_fields().collect();
+        let mut end = COMMON_SIZE;
         for (name, seen) in &self.seen {
             let kind = seen.kind();
             let size = if matches!(kind, FieldKind::DataLoc(_)) { 4 } else { 8 };
@@ -171,7 +153,7 @@ impl LineFormat {
     ///
     /// # Errors
     /// A value does not fit its field, or the record would be larger than 64 KiB.
-    pub(super) fn encode(&self, line: &ParsedLine<'_>) -> Result<Vec<u8>, Mistake> {
+    pub(super) fn encode(&self, line: &ParsedLine<'_>) -> Result<Vec<u8>, Fault> {
         if self.counter {
             return Ok(Vec::new());
         }
@@ -199,7 +181,7 @@ impl LineFormat {
             };
             let location = (u16::try_from(raw.len()).ok()).zip(u16::try_from(tail.len()).ok());
             let Some((offset, length)) = location else {
-                return Err(line.mistake("the record would be larger than 64 KiB".into()));
+                return Err(line.fault("the record would be larger than 64 KiB".into()));
             };
             put(&mut raw, field, u64::from(length) << 16 | u64::from(offset));
             raw.extend_from_slice(&tail);
@@ -248,7 +230,7 @@ fn integer(
     field: &Field,
     word: Option<&FieldText<'_>>,
     line: &ParsedLine<'_>,
-) -> Result<u64, Mistake> {
+) -> Result<u64, Fault> {
     let Some(word) = word else {
         return Ok(if field.name == "common_pid" { line.tid.into() } else { 0 });
     };
@@ -256,11 +238,11 @@ fn integer(
         Literal::Int(value) => value,
         Literal::Pointer(value) if field.size == 8 => return Ok(value),
         Literal::Pointer(value) => value.into(),
-        _ => return Err(word.mistake(format!("`{}` must be a number", field.name))),
+        _ => return Err(word.fault(format!("`{}` must be a number", field.name))),
     };
     let bits = 8 * field.size as u32;
     if field.size < 8 && !(-(1i128 << (bits - 1))..1i128 << bits).contains(&value) {
-        return Err(word.mistake(format!("`{}` has {bits} bits; {value} does not fit", field.name)));
+        return Err(word.fault(format!("`{}` has {bits} bits; {value} does not fit", field.name)));
     }
     Ok(value as u64)
 }
@@ -275,6 +257,11 @@ fn put(raw: &mut [u8], field: &Field, value: u64) {
         4 => place.copy_from_slice(&(value as u32).to_ne_bytes()),
         _ => place.copy_from_slice(&value.to_ne_bytes()),
     }
+}
+
+/// Returns whether every record has a field of this name.
+fn is_common(name: &str) -> bool {
+    common_fields().any(|field| field.name == name)
 }
 
 /// Returns the value of a line whose only field is a count.

@@ -2,6 +2,7 @@
 
 use crate::base::event::slot::CPUS_MAX;
 use crate::base::event::value::ValueType;
+use crate::base::text::fault::Fault;
 use crate::event::kind::{self, COUNT_PREFIX};
 
 /// A line as written; its event has no layout yet.
@@ -48,13 +49,6 @@ pub(super) enum Literal {
     Text(Vec<u8>),
 }
 
-/// An error in a line, and its byte offset.
-#[derive(Debug)]
-pub(super) struct Mistake {
-    pub(super) at: usize,
-    pub(super) what: String,
-}
-
 impl ParsedLine<'_> {
     /// Returns whether the line is a side-band entry, not an event: its name is all capitals.
     pub(super) fn is_side_band(&self) -> bool {
@@ -66,8 +60,8 @@ impl ParsedLine<'_> {
     }
 
     /// Returns an error about the event as a whole.
-    pub(super) fn mistake(&self, what: String) -> Mistake {
-        Mistake { at: self.event_at, what }
+    pub(super) fn fault(&self, message: String) -> Fault {
+        Fault::new(self.event_at, message)
     }
 }
 
@@ -80,8 +74,8 @@ impl FieldText<'_> {
         }
     }
 
-    pub(super) fn mistake(&self, what: String) -> Mistake {
-        Mistake { at: self.at, what }
+    pub(super) fn fault(&self, message: String) -> Fault {
+        Fault::new(self.at, message)
     }
 }
 
@@ -105,7 +99,7 @@ pub(super) fn declared(source: &str) -> Option<(&str, Vec<(&str, ValueType)>)> {
 ///
 /// # Errors
 /// The line is invalid.
-pub(super) fn parse(source: &str) -> Option<Result<ParsedLine<'_>, Mistake>> {
+pub(super) fn parse(source: &str) -> Option<Result<ParsedLine<'_>, Fault>> {
     let blank = source.trim().is_empty() || source.starts_with('#');
     (!blank).then(|| Cursor { source, at: 0 }.line())
 }
@@ -116,40 +110,33 @@ struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    fn line(mut self) -> Result<ParsedLine<'a>, Mistake> {
+    fn line(mut self) -> Result<ParsedLine<'a>, Fault> {
         let (at, word) = self.word("the time")?;
         let (time, came) = word.split_once('@').unwrap_or((word, word));
-        let mistake = |word: &str| Mistake {
-            at,
-            what: format!(
-                "`{word}` is not a time: seconds with at most nine decimals, for example 0.001"
-            ),
+        let fault = |word: &str| {
+            let example = "seconds with at most nine decimals, for example 0.001";
+            Fault::new(at, format!("`{word}` is not a time: {example}"))
         };
-        let time_ns = nanoseconds(time).ok_or_else(|| mistake(time))?;
-        let came_ns = nanoseconds(came).ok_or_else(|| mistake(came))?;
+        let time_ns = nanoseconds(time).ok_or_else(|| fault(time))?;
+        let came_ns = nanoseconds(came).ok_or_else(|| fault(came))?;
         if came_ns < time_ns {
-            return Err(Mistake {
-                at,
-                what: format!("`{word}`: the arrival after `@` is earlier than the event"),
-            });
+            let what = format!("`{word}`: the arrival after `@` is earlier than the event");
+            return Err(Fault::new(at, what));
         }
         let (at, word) = self.word("the CPU")?;
         let cpu = number(word, at, "CPU")?;
         if cpu >= CPUS_MAX {
-            return Err(Mistake { at, what: format!("`{word}` is not a CPU") });
+            return Err(Fault::new(at, format!("`{word}` is not a CPU")));
         }
         let (at, word) = self.word("the thread")?;
         let (pid, tid) = word.split_once('/').unwrap_or((word, word));
         let (tid, pid) = (number(tid, at, "thread id")?, number(pid, at, "process id")?);
         let comm = self.comm()?;
         let (event_at, word) = self.event()?;
-        let event =
-            word.strip_suffix(':').filter(|event| !event.is_empty()).ok_or_else(|| Mistake {
-                at: event_at,
-                what: format!(
-                    "`{word}` is not `EVENT:`; a task name with blanks must be in double quotes"
-                ),
-            })?;
+        let event = word.strip_suffix(':').filter(|event| !event.is_empty()).ok_or_else(|| {
+            let quotes = "a task name with blanks must be in double quotes";
+            Fault::new(event_at, format!("`{word}` is not `EVENT:`; {quotes}"))
+        })?;
         let mut fields: Vec<FieldText<'a>> = Vec::new();
         let mut stack = Vec::new();
         while !self.rest().is_empty() {
@@ -160,7 +147,7 @@ impl<'a> Cursor<'a> {
             }
             let field = self.field()?;
             if fields.iter().any(|other| other.name == field.name) {
-                return Err(field.mistake(format!("`{}` is given twice", field.name)));
+                return Err(field.fault(format!("`{}` is given twice", field.name)));
             }
             fields.push(field);
         }
@@ -177,7 +164,7 @@ impl<'a> Cursor<'a> {
 
     /// Reads the event's name with its colon. The FILE of a name may be in quotes, and contain
     /// blanks.
-    fn event(&mut self) -> Result<(usize, &'a str), Mistake> {
+    fn event(&mut self) -> Result<(usize, &'a str), Fault> {
         let rest = self.rest();
         let end = kind::prefix_of(rest).map_or(0, |(prefix, behind)| {
             rest.len() - behind.len() + (prefix.extent)(behind).unwrap_or(0)
@@ -189,7 +176,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Reads up to the next blank. Returns the text and its offset.
-    fn word(&mut self, what: &str) -> Result<(usize, &'a str), Mistake> {
+    fn word(&mut self, what: &str) -> Result<(usize, &'a str), Fault> {
         let rest = self.rest();
         let end = rest.find([' ', '\t']).unwrap_or(rest.len());
         let (at, word) = (self.at, rest.get(..end).unwrap_or(""));
@@ -197,13 +184,13 @@ impl<'a> Cursor<'a> {
             let what = format!(
                 "{what} is missing; a line is TIME CPU TID COMM EVENT: field=value | stack"
             );
-            return Err(Mistake { at, what });
+            return Err(Fault::new(at, what));
         }
         self.at += end;
         Ok((at, word))
     }
 
-    fn comm(&mut self) -> Result<Vec<u8>, Mistake> {
+    fn comm(&mut self) -> Result<Vec<u8>, Fault> {
         if self.rest().starts_with('"') {
             return Ok(self.quoted(&[' ', '\t'])?.1);
         }
@@ -211,7 +198,7 @@ impl<'a> Cursor<'a> {
         Ok(if word == "-" { Vec::new() } else { word.as_bytes().to_vec() })
     }
 
-    fn field(&mut self) -> Result<FieldText<'a>, Mistake> {
+    fn field(&mut self) -> Result<FieldText<'a>, Fault> {
         let rest = self.rest();
         let at = self.at;
         let named = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -227,7 +214,7 @@ impl<'a> Cursor<'a> {
             let what = format!(
                 "`{word}` is not `field=value`; a value with blanks must be in double quotes"
             );
-            return Err(Mistake { at, what });
+            return Err(Fault::new(at, what));
         }
         self.at += end + 1;
         let after = after.get(1..).unwrap_or("");
@@ -251,13 +238,13 @@ impl<'a> Cursor<'a> {
             };
             let what =
                 format!("`{spelling}` is not {what}; text that begins like this must be in quotes");
-            return Err(Mistake { at: at + name.len() + 1, what });
+            return Err(Fault::new(at + name.len() + 1, what));
         }
         Ok(FieldText { name, at, spelling, literal })
     }
 
     /// Reads frames separated by `;`, up to the end of the line.
-    fn stack(&mut self) -> Result<Vec<String>, Mistake> {
+    fn stack(&mut self) -> Result<Vec<String>, Fault> {
         let mut frames = Vec::new();
         while !self.rest().is_empty() {
             if self.rest().starts_with('"') {
@@ -272,10 +259,7 @@ impl<'a> Cursor<'a> {
             if self.rest().starts_with(';') {
                 self.at += 1;
             } else if !self.rest().is_empty() {
-                return Err(Mistake {
-                    at: self.at,
-                    what: "a `;` is missing between two frames".into(),
-                });
+                return Err(Fault::new(self.at, "a `;` is missing between two frames"));
             }
         }
         Ok(frames)
@@ -283,7 +267,7 @@ impl<'a> Cursor<'a> {
 
     /// Reads quoted text, which one of `ends` or the line's end must follow. Returns it as written,
     /// and its content.
-    fn quoted(&mut self, ends: &[char]) -> Result<(&'a str, Vec<u8>), Mistake> {
+    fn quoted(&mut self, ends: &[char]) -> Result<(&'a str, Vec<u8>), Fault> {
         let start = self.at;
         let rest = self.source.get(start..).unwrap_or("");
         let mut text = Vec::new();
@@ -296,10 +280,7 @@ impl<'a> Cursor<'a> {
                     if after.is_empty() || after.starts_with(ends) {
                         return Ok((spelling, text));
                     }
-                    return Err(Mistake {
-                        at: self.at,
-                        what: "a blank is missing after the quotes".into(),
-                    });
+                    return Err(Fault::new(self.at, "a blank is missing after the quotes"));
                 }
                 b'\\' => match escape(rest.get(i + 1..).unwrap_or("")) {
                     Some((byte, length)) => {
@@ -308,13 +289,13 @@ impl<'a> Cursor<'a> {
                     }
                     None => {
                         let what = r#"invalid escape; the escapes are \" \\ \n \r \t and \xNN"#;
-                        return Err(Mistake { at: start + i, what: what.into() });
+                        return Err(Fault::new(start + i, what));
                     }
                 },
                 byte => text.push(byte),
             }
         }
-        Err(Mistake { at: start, what: "the closing quotes are missing".into() })
+        Err(Fault::new(start, "the closing quotes are missing"))
     }
 }
 
@@ -379,8 +360,8 @@ fn nanoseconds(word: &str) -> Option<u64> {
     seconds.checked_mul(1_000_000_000)?.checked_add(nanoseconds)
 }
 
-fn number(word: &str, at: usize, what: &str) -> Result<u32, Mistake> {
+fn number(word: &str, at: usize, what: &str) -> Result<u32, Fault> {
     let decimal = word.bytes().all(|b| b.is_ascii_digit());
     let value = if decimal { word.parse().ok() } else { None };
-    value.ok_or_else(|| Mistake { at, what: format!("`{word}` is not a {what}") })
+    value.ok_or_else(|| Fault::new(at, format!("`{word}` is not a {what}")))
 }

@@ -1,4 +1,4 @@
-//! Functions of a program or library.
+//! Finds the code of a function in a program or library: by its symbols, DWARF or USDT notes.
 
 mod instruction;
 mod located;

@@ -1,4 +1,4 @@
-//! Functions of the kernel.
+//! Finds kernel functions that can be probed: in `/proc/kallsyms`, without the blacklisted ones.
 
 use std::ffi::CString;
 use std::ops::Range;

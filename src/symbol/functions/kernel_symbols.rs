@@ -12,7 +12,7 @@ use crate::base::matching::nearest::{did_you_mean, nearest};
 use crate::event::kind::breakpoint::FoundSymbol;
 
 /// The kernel's symbols at one moment.
-pub(super) struct KernelSymbols {
+pub(super) struct KernelSymbolIndex {
     text: String,
     /// All symbols, by name.
     sorted: Vec<KernelSymbol>,
@@ -32,31 +32,33 @@ const FRESH: Duration = Duration::from_secs(2);
 /// Maximum size of the list in bytes; that of a large kernel has 15 MB.
 const TEXT_MAX: usize = 1 << 30;
 
-impl KernelSymbols {
+impl KernelSymbolIndex {
     /// Returns the list in `cache` if it is fresh, else reads it: about 100 ms.
     ///
     /// # Errors
     /// It cannot be read.
-    pub(super) fn cached(cache: &mut Option<Rc<KernelSymbols>>) -> Result<Rc<KernelSymbols>> {
+    pub(super) fn cached(
+        cache: &mut Option<Rc<KernelSymbolIndex>>,
+    ) -> Result<Rc<KernelSymbolIndex>> {
         match &*cache {
             Some(known) if known.read_at.elapsed() < FRESH => Ok(known.clone()),
             _ => {
                 let text = std::fs::read_to_string("/proc/kallsyms")
                     .context("failed to read the kernel's symbols from /proc/kallsyms")?;
-                Ok(cache.insert(Rc::new(KernelSymbols::of(text))).clone())
+                Ok(cache.insert(Rc::new(KernelSymbolIndex::of(text))).clone())
             }
         }
     }
 
     /// Parses lines of `ADDRESS TYPE NAME [MODULE]`.
-    fn of(mut text: String) -> KernelSymbols {
+    fn of(mut text: String) -> KernelSymbolIndex {
         if text.len() > TEXT_MAX {
             text = String::new();
         }
         let mut sorted: Vec<KernelSymbol> =
             text.lines().filter_map(|line| symbol_in(line, &text)).collect();
         sorted.sort_by(|a, b| name_in(&text, a).cmp(name_in(&text, b)));
-        KernelSymbols { text, sorted, read_at: Instant::now() }
+        KernelSymbolIndex { text, sorted, read_at: Instant::now() }
     }
 
     /// Returns the symbol of that name.
@@ -154,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_symbol_has_its_address() {
-        let list = KernelSymbols::of(LIST.to_owned());
+        let list = KernelSymbolIndex::of(LIST.to_owned());
         let of = |name| list.find(name).map(|s| (s.address, s.is_code)).unwrap();
         assert_eq!(of("jiffies"), (0xffff_ffff_8200_0000, false));
         assert_eq!(of("vfs_read"), (0xffff_ffff_8100_0000, true));
@@ -167,7 +169,8 @@ mod tests {
     #[test]
     fn functions_are_listed_if_the_kernel_has_kprobes() {
         let names = |list: String| {
-            KernelSymbols::of(list).names(&|name| name.contains("ji") || name.contains("vfs"), 9)
+            KernelSymbolIndex::of(list)
+                .names(&|name| name.contains("ji") || name.contains("vfs"), 9)
         };
         assert_eq!(names(LIST.to_owned()), ["jiffies"]);
         let with = format!("{LIST}ffffffff81000010 T register_kprobe\n");
@@ -177,7 +180,7 @@ mod tests {
     #[test]
     fn a_symbol_without_an_address_of_its_own_is_refused_with_the_reason() {
         let why = |list: &str, name| {
-            KernelSymbols::of(list.to_owned()).find(name).unwrap_err().to_string()
+            KernelSymbolIndex::of(list.to_owned()).find(name).unwrap_err().to_string()
         };
         assert!(why(LIST, "state").starts_with("the kernel has 2 symbols of this name"));
         assert!(why(LIST, "runqueues").starts_with("it is a per-CPU variable"));

@@ -16,7 +16,7 @@ fn a_thread_in_a_pid_namespace_finds_its_id_in_the_initial_namespace() {
     let (mut reader, mut writer) = std::io::pipe().unwrap();
     let (mut wait, mut go) = std::io::pipe().unwrap();
     let outer = Forked::new(move || {
-        // SAFETY: it has no preconditions; only later children of this process are affected.
+        // SAFETY: unshare has no preconditions; only later children of this process are affected.
         assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWPID) }, 0);
         let mut inner_writer = writer.try_clone().unwrap();
         let inner = Forked::new(move || {
@@ -101,7 +101,7 @@ fn tracefs_is_mounted_if_it_is_absent_and_permitted() {
         assert!(!tracefs.events().unwrap().is_empty());
         assert!(!Tracefs::find().unwrap().mounted_here);
 
-        // SAFETY: it has no preconditions.
+        // SAFETY: setuid has no preconditions.
         let drop_privileges = || assert_eq!(unsafe { libc::setuid(65534) }, 0);
         Forked::new(move || {
             drop_privileges();

@@ -37,7 +37,7 @@ impl Measured {
 impl Measured {
     /// Ends a workload that runs until it is stopped.
     pub(crate) fn stop(&self) {
-        // SAFETY: as in `get`.
+        // SAFETY: the first number of the page, which is mapped as long as this value exists.
         unsafe { self.0.write_volatile(1) };
     }
 }
@@ -54,7 +54,7 @@ pub(crate) fn getppid_until_stopped() -> (Load, Measured) {
             unsafe { libc::syscall(libc::SYS_getppid) };
             calls += 1;
         }
-        // SAFETY: as above.
+        // SAFETY: the second number of the page, which the child has mapped until it exits.
         unsafe { at.add(1).write_volatile(calls) };
     });
     (load, measured)

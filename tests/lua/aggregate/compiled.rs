@@ -9,7 +9,9 @@ fn every_function_of_the_hot_path_compiles() {
     host.run::<()>(
         r#"
         stops, aborts = 0, 0
-        jit.attach(function(what) if what == "stop" then stops = stops + 1 elseif what == "abort" then aborts = aborts + 1 end end, "trace")
+        jit.attach(function(what)
+          if what == "stop" then stops = stops + 1 elseif what == "abort" then aborts = aborts + 1 end
+        end, "trace")
         pid, comm = {}, {}
         for i = 0, 1023 do pid[i], comm[i] = 100 + i % 53, "worker/" .. i % 53 end
         e = { _time = 0 }"#,

@@ -74,11 +74,11 @@ fn the_caret_is_under_the_mistake() {
     let format = record::format();
     let mut wrong = Vec::new();
     for &(text, place, message) in FAULTS {
-        let fault = Expr::parse(text, record::EVENT, &format).expect_err(text);
-        if !fault.message.contains(message) || fault.place != place {
-            wrong.push(format!("{fault}\nat {}, not {place}: {message}", fault.place));
+        let error = Expr::parse(text, record::EVENT, &format).expect_err(text);
+        if !error.fault.message.contains(message) || error.fault.at != place {
+            wrong.push(format!("{error}\nat {}, not {place}: {message}", error.fault.at));
         }
-        assert_eq!(fault.text, text);
+        assert_eq!(error.text, text);
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
@@ -87,8 +87,11 @@ fn the_caret_is_under_the_mistake() {
 fn an_expression_of_a_key_reads_no_event() {
     let scope = ExprScope { names: ExprNames::Key, system: false };
     for text in ["si", "_tid", "key + _cpu"] {
-        let fault = Expr::parse_in(text, &scope).expect_err(text);
-        assert!(fault.message.contains("only `key`, the key's value, is available"), "{fault}");
+        let error = Expr::parse_in(text, &scope).expect_err(text);
+        assert!(
+            error.fault.message.contains("only `key`, the key's value, is available"),
+            "{error}"
+        );
     }
     assert!(Expr::parse_in("key >> 32", &scope).is_ok());
 }
@@ -102,7 +105,9 @@ fn nesting_is_limited_below_the_limit_of_lua() {
     let all: Vec<String> = (0..190).map(|n| format!("si == {n}")).collect();
     let sources = [deepest, all.join(" || ")];
     super::lua::values(&sources, &record::records(1), 0);
-    assert!(parse(nested(31)).unwrap_err().message.contains("more than 60 levels of nesting"));
+    assert!(
+        parse(nested(31)).unwrap_err().fault.message.contains("more than 60 levels of nesting")
+    );
 }
 
 #[test]

@@ -20,7 +20,8 @@ const FILTER: &str = r#"
 int main(void) {
     for (int i = 0; i < 40; i++) { getppid(); usleep(10000); }
     static struct bpf_insn code[2000];
-    for (int i = 0; i < 1999; i++) code[i] = (struct bpf_insn){ .code = BPF_ALU64 | BPF_MOV | BPF_K };
+    for (int i = 0; i < 1999; i++)
+        code[i] = (struct bpf_insn){ .code = BPF_ALU64 | BPF_MOV | BPF_K };
     code[1999] = (struct bpf_insn){ .code = BPF_JMP | BPF_EXIT };
     union bpf_attr load = { .prog_type = BPF_PROG_TYPE_SOCKET_FILTER, .insn_cnt = 2000,
         .insns = (unsigned long)code, .license = (unsigned long)"GPL", .prog_name = "made_later" };

@@ -10,7 +10,7 @@ use perilune::event::catalog::Catalog as _;
 use perilune::event::sampling::Sampling;
 use perilune::run::catalog::MachineCatalog;
 use perilune::source::live::Live;
-use perilune::source::request::{Opening, SourceRequest};
+use perilune::source::request::{Opening, ServedRole, SourceRequest};
 use perilune::source::{Batch, SideBand, SideBandKind, Sink, UserStack};
 use perilune::symbol::{KernelSymbols, Symbolizer as _, Symbols};
 use perilune::sys::child::Workload;
@@ -46,8 +46,8 @@ pub(crate) struct Walked {
 pub(crate) fn watch(built: &Built, event: &str, sampling: Sampling) -> anyhow::Result<Seen> {
     let mut workload = Workload::prepare(&[OsString::from(&built.path)])?;
     let event = MachineCatalog::default().describe(event)?;
-    let roles = vec![(0, None)];
-    let opening = Opening { event, glob: None, filter: None, sampling, roles, about: vec![None] };
+    let roles = vec![ServedRole::unfiltered(0)];
+    let opening = Opening { event, glob: None, filter: None, sampling, roles };
     let request = SourceRequest {
         cpus: online_cpus(),
         watched: online_cpus(),

@@ -39,9 +39,9 @@ fn parts(kernel: &str, rest: &[&str]) -> (String, Vec<String>) {
 }
 
 fn fault(filter: &str) -> (String, usize) {
-    let fault = Split::parse(filter, &event()).unwrap_err();
-    assert_eq!(fault.text, filter);
-    (fault.message, fault.place)
+    let error = Split::parse(filter, &event()).unwrap_err();
+    assert_eq!(error.text, filter);
+    (error.fault.message, error.fault.at)
 }
 
 #[test]
@@ -172,7 +172,8 @@ fn an_error_has_its_position_in_the_whole_filter() {
 
 #[test]
 fn the_structure_can_be_checked_before_the_event_is_known() {
-    let check = |text| Split::check_structure(text).map_err(|why| (why.message, why.place));
+    let check =
+        |text| Split::check_structure(text).map_err(|why| (why.fault.message, why.fault.at));
     assert_eq!(check("any_field > other && call(it) ~ \"x\" || !(a[1] & 3)"), Ok(()));
     assert_eq!(check("a == 1 && (b").unwrap_err().1, 10);
     assert_eq!(check("a == 1 ||").unwrap_err().1, 9);

@@ -4,7 +4,9 @@
 //! The syntax of addresses is that of perf. A FILE begins with `/` or `.`, is quoted, or is a
 //! program of `$PATH`: `mem:NAME:w` is a symbol of the kernel, because `w` is an ACCESS.
 
-use crate::event::kind::prefix::{NameFault, NamePrefix, split_quoted};
+use crate::base::text::fault::Fault;
+use crate::event::kind::prefix::NamePrefix;
+use crate::event::quote::split_quoted;
 
 pub(in crate::event::kind) const PREFIX: NamePrefix =
     NamePrefix { prefix: "mem", extent, has_fields: false, class: "perilune.Sample" };
@@ -61,7 +63,7 @@ impl<'a> BreakpointName<'a> {
     }
 }
 
-fn extent(text: &str) -> Result<usize, NameFault> {
+fn extent(text: &str) -> Result<usize, Fault> {
     Ok(text.len() - BreakpointName::split(text).rest.len())
 }
 

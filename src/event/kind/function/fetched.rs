@@ -3,7 +3,7 @@
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::decode::format::{Element, Field, FieldKind, Format};
+use crate::decode::format::{COMMON_SIZE, Element, Field, FieldKind, Format, common_fields};
 
 /// A value in the record of a function event.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,17 +83,8 @@ impl FetchedType {
 /// common fields and the address of the probe, without padding (`traceprobe_parse_probe_arg_body()`
 /// in kernel/trace/trace_probe.c).
 pub fn record_format(name: &str, arguments: &[FetchedArgument]) -> Format {
-    const COMMON: [(&str, &str, usize, usize, bool); 4] = [
-        ("common_type", "unsigned short", 0, 2, false),
-        ("common_flags", "unsigned char", 2, 1, false),
-        ("common_preempt_count", "unsigned char", 3, 1, false),
-        ("common_pid", "int", 4, 4, true),
-    ];
-    const VALUES: usize = 16;
-    let common = |&(name, type_text, offset, size, signed): &(&str, &str, usize, usize, bool)| {
-        Field { common: true, ..field(name, type_text.to_owned(), offset, size, signed) }
-    };
-    let mut fields: Vec<Field> = COMMON.iter().map(common).collect();
+    const VALUES: usize = COMMON_SIZE + size_of::<u64>();
+    let mut fields: Vec<Field> = common_fields().collect();
     let (mut texts, mut values, mut end) = (Vec::new(), Vec::new(), VALUES);
     for FetchedArgument { name, value } in arguments {
         fields.push(value.field(name, end));

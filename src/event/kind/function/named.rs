@@ -1,4 +1,4 @@
-//! Names of function events.
+//! Parses `kprobe:FUNCTION`, `uprobe:FILE:FUNCTION` and `usdt:FILE:PROVIDER:NAME` into their parts.
 //!
 //! A FILE that contains `:`, `,`, `|`, quotes or blanks is quoted with either kind of quotes.
 //! A FUNCTION is spelled as in the symbol table. `FUNCTION+OFFSET` is an instruction inside of it;
@@ -8,8 +8,10 @@
 
 use std::fmt;
 
+use crate::base::text::fault::Fault;
 use crate::base::text::number::parse_u64;
-use crate::event::kind::prefix::{NameFault, NamePrefix, split_quoted};
+use crate::event::kind::prefix::NamePrefix;
+use crate::event::quote::split_quoted;
 
 /// Kind of a function event: kernel or user function, at its call or return, or a USDT probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +36,7 @@ pub(in crate::event::kind) const PREFIXES: [NamePrefix; 5] = [
     prefix(ProbeKind::Usdt, |text| extent(ProbeKind::Usdt, text)),
 ];
 
-const fn prefix(kind: ProbeKind, extent: fn(&str) -> Result<usize, NameFault>) -> NamePrefix {
+const fn prefix(kind: ProbeKind, extent: fn(&str) -> Result<usize, Fault>) -> NamePrefix {
     let class = match kind {
         ProbeKind::Usdt => "perilune.Record",
         _ if kind.at_return() => "perilune.Return",
@@ -44,14 +46,14 @@ const fn prefix(kind: ProbeKind, extent: fn(&str) -> Result<usize, NameFault>) -
 }
 
 /// Returns the length of `FILE:`.
-fn extent(kind: ProbeKind, text: &str) -> Result<usize, NameFault> {
+fn extent(kind: ProbeKind, text: &str) -> Result<usize, Fault> {
     let (_, behind) = split_file(text);
     let at = text.len() - behind.trim_start().len();
     match behind.trim_start().starts_with(':') {
         true => Ok(at + 1),
         false => {
             let what = format!("the {} is missing here: {}", kind.noun(), kind.usage());
-            Err(NameFault { at, what })
+            Err(Fault::new(at, what))
         }
     }
 }

@@ -137,7 +137,7 @@ impl TypedParameters {
 }
 
 fn is_field_name(name: &str) -> bool {
-    // Of the kernel's own fields (`reserved_field_names` in kernel/trace/trace_probe.c).
+    // Names of the kernel's own fields (`reserved_field_names` in kernel/trace/trace_probe.c).
     let is_reserved = name.starts_with("common_") || name.starts_with("__probe_");
     name.len() <= NAME_MAX
         && !is_reserved

@@ -1,4 +1,4 @@
-//! Names in the directories of PMUs.
+//! Lists the PMUs of the machine, and the events and terms in their directories.
 
 use crate::event::kind::pmu_event::ReadPmu;
 

@@ -13,6 +13,7 @@ use crate::base::matching::nearest::{did_you_mean, nearest};
 use crate::base::text::number::parse_u64;
 use crate::event::kind::pmu_event::ReadPmu;
 use crate::event::kind::properties::{CountUnit, EventAttr};
+use crate::event::quote::split_unquoted;
 use crate::event::sampling::SamplingRate;
 
 /// The meaning of all terms.
@@ -74,16 +75,7 @@ pub(super) fn values(pmu: &str, text: &str, read: &ReadPmu<'_>) -> Result<TermVa
 
 /// Splits a list at its commas, except within quotes.
 fn split(text: &str) -> Vec<Term<'_>> {
-    let mut quote = None;
-    let parts = text.split(move |c: char| {
-        match quote {
-            None if matches!(c, '"' | '\'') => quote = Some(c),
-            Some(open) if open == c => quote = None,
-            _ => {}
-        }
-        quote.is_none() && c == ','
-    });
-    let parts = parts.map(str::trim).filter(|part| !part.is_empty());
+    let parts = split_unquoted(text, ',').map(str::trim).filter(|part| !part.is_empty());
     parts.map(Term::of).collect()
 }
 

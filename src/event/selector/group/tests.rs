@@ -71,8 +71,8 @@ fn a_mistake_in_a_group_is_reported_at_its_position() {
         ("{msr/tsc,cs}", 4, "the terms of a PMU end with a `/`"),
         ("{a:b/x == (1/,cs}", 10, "this `(` is not closed"),
     ] {
-        let fault = Selector::parse_list(text).unwrap_err();
-        assert!(fault.message.contains(why), "{text}: {fault}");
-        assert_eq!(fault.place, place, "{text}: {fault}");
+        let error = Selector::parse_list(text).unwrap_err();
+        assert!(error.fault.message.contains(why), "{text}: {error}");
+        assert_eq!(error.fault.at, place, "{text}: {error}");
     }
 }

@@ -145,7 +145,8 @@ fn arm(reason: u8) {
 fn disarm() {
     let lua = LUA.load(SeqCst);
     if ARMED.swap(0, SeqCst) != 0 && !lua.is_null() {
-        // SAFETY: as in `arm`.
+        // SAFETY: `lua` is the guarded state, which lives until it is removed from `LUA`;
+        // lua_sethook may be called at any time.
         unsafe { ffi::lua_sethook(lua, None, 0, 0) };
     }
 }
@@ -159,7 +160,8 @@ unsafe extern "C-unwind" fn stop(lua: *mut ffi::lua_State, _: *mut ffi::lua_Debu
             *first = Some(StopPlace { place: unsafe { script_place(lua) } });
         }
     }
-    // SAFETY: as above. The error unwinds through this frame, which owns nothing any more.
+    // SAFETY: LuaJIT passes the state that runs, in which an error may be raised. It unwinds
+    // through this frame, which owns nothing any more.
     unsafe { ffi::luaL_error(lua, c"stopped".as_ptr()) };
 }
 
@@ -172,7 +174,7 @@ unsafe fn script_place(lua: *mut ffi::lua_State) -> Option<String> {
     for level in 0..LEVELS_MAX {
         // SAFETY: lua_Debug is plain data, for which zeros are a value.
         let mut frame: ffi::lua_Debug = unsafe { std::mem::zeroed() };
-        // SAFETY: the caller's promise; "Sl" writes into `frame` only.
+        // SAFETY: `lua` is the running state; "Sl" writes into `frame` only.
         let source = unsafe {
             if ffi::lua_getstack(lua, level, &mut frame) == 0
                 || ffi::lua_getinfo(lua, c"Sl".as_ptr(), &mut frame) == 0

@@ -1,7 +1,7 @@
 //! Instructions inside of a file's functions.
 //!
 //! A breakpoint in the middle of an instruction kills the process that executes it, and the kernel
-//! does not refuse one in a user-space program of x86. So the function is decoded from its
+//! does not refuse one in a user-space program of x86. The function is therefore decoded from its
 //! beginning, which is known from its symbol.
 
 use anyhow::{Result, bail};

@@ -1,4 +1,4 @@
-//! Programs and libraries by their names.
+//! Resolves FILE of a probe: a path, a program of `$PATH`, or a library in the loader's folders.
 
 use std::env::{self, consts::ARCH};
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! USDT probes of a file.
+//! Finds the sites of a USDT probe, and checks that the kernel can probe and read each of them.
 
 use std::collections::BTreeSet;
 
