@@ -107,6 +107,7 @@ fn events(bencher: Bencher, mut draw: impl Draw) {
                 tid: 206_966,
                 cpu: 1,
                 flags: *b"d..2",
+                common: [0; 2],
                 name: "sched:sched_switch",
                 fields: &mut fields.iter().copied(),
                 text: EventText::Fields,

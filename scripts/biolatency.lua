@@ -5,14 +5,14 @@
 -- tasks issue are counted; writes of the page cache are issued by kernel threads.
 --   perilune biolatency -i 1000
 --   perilune biolatency --device 259:0 --than 20ms
-local block, longer = require "block", require "longer"
+local block, delays = require "block", require "delays"
 
 local m = monitor {
   summary = "disk latency as histograms by device and operation",
   group = "disk", order = true, emits = { number { "delay_us" } },
   idle = "cached data, tmpfs and network file systems need no disk",
   options = {
-    text { "device", value = "M:N,…", help = "only these devices, by the MAJ:MIN of lsblk" },
+    "device",
     duration { "than", unit = "ns", help = "print first and last event of each slower request" },
     "heatmap",
   },
@@ -21,9 +21,8 @@ local m = monitor {
 function m.init(opt)
   local columns = { { "device", device }, { "operation", block.kind } }
   local spread = hist.log2 { columns[1], columns[2], title = "latency", unit = "ns" }
-  local whole = latency(columns)
+  local add = delays.table(opt, columns)
   local requests, place = pending { "kind", keep = opt.than }, block.places()
-  local heat, print = opt.heatmap and heat_map {}, longer.printer(opt.than)
 
   local issue = assert(block.watch(opt, "block:block_rq_issue"))
   local kind = expr_of("rwbs[0]", issue, "number")
@@ -34,9 +33,7 @@ function m.init(opt)
     if not r then return end
     local delay, dev = r.delay, e.dev
     spread:add(delay, dev, r.kind)
-    whole:add(delay, dev, r.kind)
-    if heat then heat:add(e._time, delay) end
-    print(r, e, delay)
+    add(r, e, delay, dev, r.kind)
   end)
 end
 return m

@@ -18,7 +18,7 @@ local m = monitor {
   },
   idle = "cached data, tmpfs and network file systems need no disk",
   options = {
-    text { "device", value = "M:N,…", help = "only these devices, by the MAJ:MIN of lsblk" },
+    "device",
     duration { "than", unit = "ns", help = "only requests that take longer on the disk" },
   },
 }
@@ -26,24 +26,18 @@ local m = monitor {
 function m.init(opt)
   local requests, place = pending { "made", "issued", "pid", "comm" }, block.places()
   local than, NEVER = opt.than or -1, -1
-  local function watch(event, optional, handler)
-    local ev = block.watch(opt, event, event ~= "block:block_getrq", optional)
-    if ev then ev:each(function(e) handler(e, place(e.dev, e.sector)) end) end
-  end
-  watch("block:block_getrq", false, function(e, k)
+  local watch = block.watcher(opt, requests, place, function(k, e, r)
+    requests:open(k, e, r.made, r.issued, r.pid, r.comm)
+  end)
+  watch("block:block_getrq", function(e, k)
     requests:open(k, e, e._time, NEVER, e._pid, e._comm)
   end)
-  watch("block:block_rq_merge", true, function(e, k) requests:close(k, e) end)
-  watch("block:block_bio_frontmerge", true, function(e, k) -- the request now begins at this sector
-    local r = requests:close(k + e.nr_sector, e)
-    if r then requests:open(k, e, r.made, r.issued, r.pid, r.comm) end
-  end)
-  watch("block:block_rq_issue", false, function(e, k)
+  watch("block:block_rq_issue", function(e, k)
     local r = requests:get(k)
     if r then r.issued = e._time
     elseif not per_thread() then requests:open(k, e, NEVER, e._time, e._pid, e._comm) end
   end)
-  watch("block:block_rq_complete", false, function(e, k)
+  watch("block:block_rq_complete", function(e, k)
     local r = requests:close(k, e)
     if not r or r.issued == NEVER or e._time - r.issued <= than then return end
     emit { comm = r.comm, pid = r.pid, device = device(e.dev), operation = e.rwbs,

@@ -10,69 +10,44 @@
 -- -p and a COMMAND select the tasks that create requests; later stages may come from any task.
 --   perilune blktrace -i 1000
 --   perilune blktrace --device 259:0 --than 20ms
-local block, longer = require "block", require "longer"
+local block, delays = require "block", require "delays"
 
 local m = monitor {
   summary = "the stages of requests to disks: get, insert, issue, complete",
   group = "disk", order = true, emits = { number { "delay_us" } },
   idle = "cached data, tmpfs and network file systems need no disk",
   options = {
-    text { "device", value = "M:N,…", help = "only these devices, by the MAJ:MIN of lsblk" },
+    "device",
     duration { "than", unit = "ns", help = "print first and last event of each slower request" },
     "heatmap",
   },
 }
 
-local GET = "block:block_getrq"
-local stages, requests, at ---@type perilune.Latency?, perilune.Pending, function
-
 function m.init(opt)
   local columns = { { "device", device }, { "kind", block.kind }, { "from", arrow = true }, "to" }
-  stages = latency(columns)
-  requests = pending { "made", "last", "stage", "kind", keep = opt.than }
-  local heat, print = opt.heatmap and heat_map {}, longer.printer(opt.than) -- of get => complete
-  local mine, place = per_thread(), nil
-  place, at = block.places()
-
-  local function watch(event, handler)
-    local ev = block.watch(opt, event, event ~= GET, event == "block:block_rq_merge")
-    if not ev then return end
-    local kind = expr_of("rwbs[0]", ev, "number")
-    ev:each(function(e) handler(e, place(e.dev, e.sector), kind(e)) end)
-  end
-  local function reaches(stage)
-    return function(e, k, kind)
+  local whole, stages = delays.table(opt, columns)
+  local requests = pending { "made", "last", "stage", "kind", keep = opt.than }
+  local place, at = block.places()
+  local watch = block.watcher(opt, requests, place, function(k, e, r)
+    requests:open(k, e, r.made, r.last, r.stage, r.kind)
+  end)
+  watch("block:block_getrq",
+    function(e, k, kind) requests:open(k, e, e._time, e._time, "get", kind) end)
+  for _, stage in ipairs { "insert", "issue", "requeue" } do
+    watch("block:block_rq_" .. stage, function(e, k, kind)
       local time, r = e._time, requests:get(k)
-      if not r then
-        if not mine then requests:open(k, e, -1, time, stage, kind) end
-        return
-      end
-      stages:add(time - r.last, e.dev, r.kind, r.stage, stage)
-      r.last, r.stage = time, stage
-    end
+      if r then
+        stages:add(time - r.last, e.dev, r.kind, r.stage, stage)
+        r.last, r.stage = time, stage
+      elseif not per_thread() then requests:open(k, e, -1, time, stage, kind) end
+    end)
   end
-
-  watch(GET, function(e, k, kind) requests:open(k, e, e._time, e._time, "get", kind) end)
-  watch("block:block_rq_insert", reaches "insert")
-  watch("block:block_rq_issue", reaches "issue")
-  watch("block:block_rq_requeue", reaches "requeue")
-  watch("block:block_rq_merge", function(e, k) requests:close(k, e) end)
-  watch("block:block_bio_frontmerge", function(e, k)       -- the request now begins at this sector
-    local r = requests:close(k + e.nr_sector, e)
-    if r then requests:open(k, e, r.made, r.last, r.stage, r.kind) end
-  end)
   watch("block:block_rq_complete", function(e, k)
-    local r = requests:close(k, e)
+    local r, time = requests:close(k, e), e._time
     if not r then return end
-    local time = e._time
     stages:add(time - r.last, e.dev, r.kind, r.stage, "complete")
-    if r.made < 0 then return end
-    local took = time - r.made
-    stages:add(took, e.dev, r.kind, "get", "complete")
-    if heat then heat:add(time, took) end
-    print(r, e, took)
+    if r.made >= 0 then whole(r, e, time - r.made, e.dev, r.kind, "get", "complete") end
   end)
+  function m.deinit() return stages, block.not_completed(requests, at) end
 end
-
-function m.deinit() return stages, block.not_completed(requests, at) end
 return m

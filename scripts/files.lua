@@ -28,20 +28,17 @@ local files ---@type perilune.Descriptors
 function m.init(opt)
   files = descriptors.watch(opt)
   local used = kv { { "file", files:text() }, "pid", "comm", sums = SUMS, top = 100 }
-  local is_read, calls = {}, pending { "file", key = "tid" }
+  local is_read = {}
   for _, id in ipairs(calls_by_name.numbers("--only", READS)) do is_read[id] = true end
-  local filter = calls_by_name.only(READS .. "," .. WRITES)
-  evsel("raw_syscalls:sys_enter", function(e)
-    local file = files:file(e._pid, e.args[0])
-    if file then calls:open(e._tid, e, file) end
-  end):filter(filter)
-  evsel("raw_syscalls:sys_exit", function(e)
-    local call = calls:close(e._tid, e)
-    if not call then return end
+  files:watch_calls({ calls = READS .. "," .. WRITES }, function(call, e)
     local file, bytes = call.file, math.max(e.ret, 0)
     if is_read[e.id] then used:add(file, e._pid, e._comm, 1, bytes, 0, 0, call.delay)
     else used:add(file, e._pid, e._comm, 0, 0, 1, bytes, call.delay) end
-  end):filter(filter)
+  end)
+  function m.interval()
+    files:interval()
+    return used
+  end
 end
 
 function m.on_lost() files:lost() end

@@ -10,7 +10,7 @@
 --   perilune funclatency -e 'uprobe:bash:*command*' -- bash -c 'sleep 0.1; true'
 --   perilune funclatency -e kprobe:vfs_fsync_range --histogram -i 1000
 --   perilune funclatency -e uprobe:libc.so.6:getaddrinfo --than 100ms -p 1234
-local probes, longer = require "probes", require "longer"
+local delays, probes = require "delays", require "probes"
 
 local m = monitor {
   summary = "how long calls of functions take",
@@ -27,21 +27,17 @@ local m = monitor {
 function m.init(opt)
   local number, name = probes.numbers()
   local column = { "function", name }
-  local times = latency { perins "tid", column }
-  local spread, heat ---@type perilune.Hist?, perilune.HeatMap?
+  local add = delays.table(opt, { perins "tid", column })
+  local spread ---@type perilune.Hist?
   if opt.histogram then spread = hist.log2 { column, title = "duration", unit = "ns" } end
-  if opt.heatmap then heat = heat_map {} end
-  local print = longer.printer(opt.than)
   local open = pending { "call", key = "tid", nested = true, keep = opt.than }
   local function returns(e)
     local tid, call = e._tid, number(e._event.id)
     local began = open:close(tid, e, call)
     if not began then return end
     local delay = began.delay
-    times:add(delay, tid, call)
+    add(began, e, delay, tid, call)
     if spread then spread:add(delay, call) end
-    if heat then heat:add(e._time, delay) end
-    print(began, e, delay)
   end
   for _, s in ipairs(opt.event[1]) do
     evsel(s, function(e) open:open(e._tid, e, number(e._event.id)) end)

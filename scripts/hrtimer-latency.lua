@@ -7,7 +7,7 @@
 -- are missing, so the timer may have expired and been set again.
 --   perilune hrtimer-latency -i 1000
 --   perilune hrtimer-latency --than 1ms --perins
-local longer = require "longer"
+local delays = require "delays"
 
 local m = monitor {
   summary = "how late timers expire, by function",
@@ -19,8 +19,7 @@ local m = monitor {
 }
 
 function m.init(opt)
-  local late = latency { perins "cpu", "function" }
-  local heat, print = opt.heatmap and heat_map {}, longer.printer(opt.than)
+  local add = delays.table(opt, { perins "cpu", "function" })
   local armed = pending { "expires", key = "pointer", keep = opt.than }
   local idle = per_cpu(0)                                  -- 1 while the CPU is idle
   local missing = per_cpu(-math.huge)                      -- end of an idle period without a switch
@@ -45,16 +44,10 @@ function m.init(opt)
   local name = expr_of("ksymbol(function)", expire, "text")
   expire:each(function(e)
     look(e)
-    local timer, cpu = armed:get(e.hrtimer), e._cpu
-    if not timer then return end                           -- set before the run
-    -- Replaces a start whose end is missing, so that it counts as unmatched.
-    if timer.time <= missing[cpu] then armed:open(e.hrtimer, e, 0) end
-    timer = armed:close(e.hrtimer, e) --[[@as perilune.State]]
-    if timer.expires == 0 then return end
-    local delay = math.max(0.0, e.now - timer.expires)
-    late:add(delay, cpu, name(e))
-    if heat then heat:add(e._time, delay) end
-    print(timer, e, delay)
+    local timer = armed:get(e.hrtimer)
+    if timer and timer.time <= missing[e._cpu] then armed:miss(e.hrtimer) end
+    timer = armed:close(e.hrtimer, e)
+    if timer then add(timer, e, math.max(0.0, e.now - timer.expires), e._cpu, name(e)) end
   end)
 end
 return m

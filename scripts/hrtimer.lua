@@ -7,7 +7,7 @@
 --   perilune hrtimer -e sched:sched_switch,sched:sched_wakeup --tick 50ms -g \
 --     'sched_switch == 0 && sched_wakeup > 0'
 --   perilune hrtimer -e irq_vectors:local_timer_entry//alias=ticks/ --tick 100ms 'ticks < 10'
-local condition = require "condition"
+local condition, flat = require "condition", require "flat"
 
 local m = monitor {
   summary = "what runs when counts of events meet a condition",
@@ -15,7 +15,8 @@ local m = monitor {
   options = {
     events { "event", short = "e", required = true,
       help = "events to count: sys:name[/filter/alias=…/],…", attrs = { alias = text } },
-    duration { "tick", unit = "ms", default = "10ms", help = "period of the timer" },
+    duration { "tick", unit = "ms", least = "10us", default = "10ms",
+      help = "period of the timer" },
     text { "condition", value = "CONDITION", positional = true,
       help = "condition on the counts since the previous tick: sched_switch == 0" },
     "call-graph",
@@ -24,13 +25,10 @@ local m = monitor {
 
 function m.init(opt)
   local names, counts = {}, {}
-  for _, group in ipairs(opt.event) do
-    for _, s in ipairs(group) do
-      local count = per_cpu(0)
-      names[#names + 1] = s.attr.alias or s.name:match ":([^:]+)$" or s.name
-      counts[#names] = count
-      evsel(s, function(e) count[e._cpu] = count[e._cpu] + 1 end)
-    end
+  for i, s in ipairs(flat.selectors(opt.event)) do
+    local count = per_cpu(0)
+    names[i], counts[i] = s.attr.alias or s.name:match ":([^:]+)$" or s.name, count
+    evsel(s, function(e) count[e._cpu] = count[e._cpu] + 1 end)
   end
   local holds = opt.condition and condition.of(opt.condition, names)
   local before, values = per_cpu(-1), {}

@@ -15,7 +15,7 @@ local m = monitor {
   group = "kernel", emits = { number { "off_min_us" }, number { "off_max_us" } },
   whole_cpus = true,
   options = {
-    duration { "latency", short = "L", unit = "us", default = "20ms",
+    duration { "latency", short = "L", unit = "us", least = "20us", default = "20ms",
       help = "print periods that may be longer than this" },
     flag { "precise", help = "also judge ticks in user mode and in idle CPUs" },
     "call-graph",

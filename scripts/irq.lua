@@ -5,7 +5,7 @@
 --   perilune irq -i 1000
 --   perilune irq --soft --than 1ms --perins
 --   perilune irq --soft --than 1ms --detail
-local longer, relation = require "longer", require "relation"
+local delays, relation = require "delays", require "relation"
 -- Events inside interrupts, with the function that runs.
 local INSIDE = { "timer:timer_expire_entry", "timer:hrtimer_expire_entry", "napi:napi_poll",
   "irq:tasklet_entry", "workqueue:workqueue_queue_work", "block:block_rq_complete" }
@@ -26,27 +26,17 @@ local m = monitor {
 }
 
 function m.init(opt)
-  local heat, print = opt.heatmap and heat_map {}, longer.printer(opt.than)
   if opt.detail and opt.than then
     opt.detail.samecpu = true
-    local detail = relation.printer(opt.detail)
     for _, name in ipairs(INSIDE) do evsel(name, { optional = true }, function() end) end
-    function print(start, e, delay)
-      if delay > opt.than then detail(start, e, e._cpu, { { "delay_us", delay / 1e3 } }) end
-    end
   end
   local function measure(kind, entry, exit, field, draw)
-    local times = latency { perins "cpu", { kind, draw }, title = kind }
+    local add = delays.table(opt, { perins "cpu", { kind, draw }, title = kind })
     relation.stages({ { entry }, { exit } }, opt, {
       keep = opt.than,
       key = function() return "_cpu" end,
       value = function() return field end,
-      pair = function(start, e, _, cpu)
-        local delay = start.delay
-        times:add(delay, cpu, start.value)
-        if heat then heat:add(e._time, delay) end
-        print(start, e, delay)
-      end,
+      pair = function(start, e, _, cpu) add(start, e, start.delay, cpu, start.value) end,
     })
   end
   if opt.hard or not opt.soft then

@@ -3,7 +3,7 @@
 -- task runs on the CPU. With -p an exit belongs to the thread of its virtual CPU, else to the CPU.
 --   perilune kvm-exit -C 5-20 -i 1000 --than 1000us
 --   perilune kvm-exit -p 4242 --perins
-local relation = require "relation"
+local delays = require "delays"
 
 local m = monitor {
   summary = "how long exits of virtual machines take, by reason",
@@ -18,11 +18,10 @@ local m = monitor {
 
 function m.init(opt)
   local spread = hist.log2 { title = "kvm-exit latency", unit = "ns" }
-  local exits  = latency { perins(), "exit_reason", percentiles = false }
-  local heat   = opt.heatmap and heat_map {}
-  local out    = pending { "reason", keep = opt.than }
-  local detail = opt.than and opt.detail
-  local print  = relation.printer(detail)
+  local add = delays.table(opt, { perins(), "exit_reason", percentiles = false }, {
+    heading = function(_, reason) return { { "exit_reason", reason } } end,
+  })
+  local out = pending { "reason", keep = opt.than }
 
   local exit = evsel "kvm:kvm_exit"
   local source = exit.fields.isa and "exit_reason_str(isa, exit_reason)"
@@ -34,12 +33,7 @@ function m.init(opt)
     if not exit then return end
     local delay = exit.delay
     spread:add(delay)
-    exits:add(delay, e._instance, exit.reason)
-    if heat then heat:add(e._time, delay) end
-    if opt.than and delay > opt.than then
-      print(exit, e, e._instance,
-        detail and { { "exit_reason", exit.reason }, { "delay_us", delay / 1000 } })
-    end
+    add(exit, e, delay, e._instance, exit.reason)
   end)
 end
 return m

@@ -16,9 +16,8 @@ local m = monitor {
   options = {
     flag { "kernel", help = "only locks of the kernel" },
     flag { "futex", help = "only futexes" },
-    number { "rows", default = 20, help = "number of rows" },
-    choice { "weight", of = { "count", "time" }, help = "weight of the flame graph" },
-    "call-graph", "flame-graph",
+    count { "rows", default = 20, help = "number of rows" },
+    "weight", "call-graph", "flame-graph",
   },
 }
 

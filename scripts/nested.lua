@@ -12,7 +12,7 @@
 --     -e sched:sched_switch//key=prev_pid/alias=off-CPU/,sched:sched_switch//key=next_pid/
 --   perilune nested -k _tid -e uprobes:parse,uprobes:parse_ret \
 --     -e uprobes:read,uprobes:read_ret --than 5ms -p 1234
-local calls, longer, relation = require "calls", require "longer", require "relation"
+local calls, delays, relation = require "calls", require "delays", require "relation"
 
 local m = monitor {
   summary = "nested calls as a tree, with self and total times",
@@ -30,47 +30,20 @@ local m = monitor {
 local tree ---@type perilune.calls.Tree
 
 function m.init(opt)
-  tree = calls.tree()
-  local print = longer.printer(opt.than)
-  if opt.than and opt.detail then
-    local detail = relation.printer(opt.detail)
-    function print(call, e, total, k)
-      if total > opt.than then detail(call, e, k, { { "delay_us", total / 1e3 } }) end
-    end
-  end
-  local open = pending { "call", "node", "inner", key = "any", nested = true, keep = opt.than }
-
-  --- Sets the handler of an event, which also gets the key. Ignores the key 0 of threads: it is the
-  --- idle task of every CPU.
-  local function watch(s, handler)
-    local text, none, task = relation.key(s, opt)
-    local ev = evsel(s, { task = per_thread() and task or nil })
-    local key = expr_of(text, ev)
-    ev:each(function(e)
-      local k = key(e)
-      if k ~= none then handler(e, k) end
-    end)
-  end
-
+  tree = calls.tree(opt.than)
+  local print = delays.printer(opt)
   for call, group in ipairs(opt.event) do
     if #group < 2 then
       error(("-e %s: a call needs two events: -e BEGIN,END"):format(group[1].name), 0)
     end
     tree:call(call, group[1].attr.alias or group[1].name)
     for i = 2, #group do
-      watch(group[i], function(e, k)
-        local ended = open:close(k, e, call)
-        if not ended then return end
-        local total, node, outer = ended.delay, ended.node, open:get(k)
-        if outer then outer.inner = outer.inner + total end
-        tree:add(node, total, total - ended.inner)
-        print(ended, e, total, k)
+      relation.watch(group[i], opt, function(e, k)
+        local ended = tree:close(k, e, call)
+        if ended then print(ended, e, ended.delay, k) end
       end)
     end
-    watch(group[1], function(e, k)
-      local outer = open:get(k)
-      open:open(k, e, call, tree:inside(outer and outer.node or 0, call), 0)
-    end)
+    relation.watch(group[1], opt, function(e, k) tree:open(k, e, call) end)
   end
 end
 

@@ -5,7 +5,7 @@
 --   perilune num-dist -e sched:sched_stat_runtime//num=runtime/
 --   perilune num-dist -e 'net:netif_receive_skb//num=len/key=name/' -i 1000
 --   perilune num-dist -e 'kmem:kmalloc//num="bytes_alloc-bytes_req"/' --linear 0,16,256
-local keys = require "key"
+local flat, keys = require "flat", require "key"
 
 local m = monitor {
   summary = "distribution of any field or expression of an event",
@@ -27,12 +27,10 @@ end
 
 function m.init(opt)
   local all, numbers = {}, {}
-  for _, group in ipairs(opt.event) do
-    for _, s in ipairs(group) do
-      if not s.attr.num then error(s.name .. ": add num=, as in sys:name//num=FIELD/", 0) end
-      all[#all + 1] = { ev = evsel(s), key = s.attr.key or opt.key or "0" }
-      numbers[#all] = expr_of(s.attr.num, all[#all].ev, "number")
-    end
+  for i, s in ipairs(flat.selectors(opt.event)) do
+    if not s.attr.num then error(s.name .. ": add num=, as in sys:name//num=FIELD/", 0) end
+    all[i] = { ev = evsel(s), key = s.attr.key or opt.key or "0" }
+    numbers[i] = expr_of(s.attr.num, all[i].ev, "number")
   end
   local by, as = keys.column(all)
   local new, spec = scale(opt)

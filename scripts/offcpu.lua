@@ -19,11 +19,9 @@ local m = monitor {
   idle = "a task that sleeps throughout the run has no events; see /proc/PID/stack",
   options = {
     flag { "wakers", help = "only who wakes whom, without stacks" },
-    flag { "uninterruptible", short = "D", help = "only uninterruptible sleep (D)" },
-    text { "filter", value = "GLOBS", help = "only tasks with these names: nginx*,!java-debug" },
-    number { "rows", default = 20, help = "number of rows" },
-    choice { "weight", of = { "count", "time" }, help = "weight of the flame graph" },
-    "call-graph", "flame-graph",
+    "uninterruptible", "filter",
+    count { "rows", default = 20, help = "number of rows" },
+    "weight", "call-graph", "flame-graph",
   },
 }
 

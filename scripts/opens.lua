@@ -27,7 +27,8 @@ local m = monitor {
 
 function m.init(opt)
   local calls = pending { "path", "flags", key = "tid" }
-  local results = kv { "comm", "pid", { "error", errno_name }, count = "opens", top = 50 }
+  local results = kv { "comm", "pid", { "error", errno_name }, count = "opens", top = 50,
+    title = "by process" }
 
   local function watch(name, enter)
     local ev = evsel("syscalls:sys_enter_" .. name, { optional = true }, enter)

@@ -4,6 +4,8 @@
 --   perilune page-faults -i 1000
 --   perilune page-faults --address -- ./prog
 --   perilune page-faults -e exceptions:page_fault_user -g -p 1234
+local cpu_modes = require "cpu_modes"
+
 local m = monitor {
   summary = "page faults by process, function and page",
   group = "memory", emits = { text { "function" }, text { "address" } },
@@ -19,7 +21,7 @@ function m.init(opt)
   local page = machine.page_size
   local ev = evsel(opt.event, {
     period = 1, stack = opt.call_graph, functions = true,
-    exclude = { user = opt.exclude_user, kernel = opt.exclude_kernel },
+    exclude = cpu_modes.excluded(opt),
   })
   -- A tracepoint has the address as a field, a software event in the sample.
   local traced = ev.fields.address

@@ -27,52 +27,27 @@ local m = monitor {
     choice { "by", of = { "process", "thread", "cpu" }, default = "process",
       help = "rows of the first table" },
     flag { "idle", help = "also sample idle CPUs, and count them apart" },
-    number { "rows", default = 12, help = "number of functions shown; the others are one row" },
+    count { "rows", default = 12, help = "number of functions shown; the others are one row" },
   },
 }
 
-local SHARE = "ref-cycles|cpu-clock"
-local SAMPLES = "cycles:ppp|cycles:pp|cycles:p|cycles|cpu-clock"
-local ev, samples ---@type perilune.Evsel, perilune.Kv?
-local idle = 0                                             -- samples of idle CPUs in the interval
-local shares, interval ---@type perilune.Counters?, number
-local symbol, most ---@type (fun(stack: integer): string), integer
-
 function m.init(opt)
-  symbol, most = stack.format "symbol", math.max(1, math.floor(opt.rows))
-  local exclude = {
-    user = opt.exclude_user, kernel = opt.exclude_kernel,
-    guest = opt.exclude_guest, host = opt.guest, idle = not opt.idle,
-  }
   if opt.freq == 0 then
-    shares = share.counted(opt, exclude, function() return interval end)
+    m.interval = share.counted(opt)
     return
   end
-  local hz = not opt.period and opt.freq
-  local printed, busy = opt.call_graph or opt.than or opt.as_events, nil
-  ev = evsel(opt.event or opt.than and SHARE or SAMPLES, {
-    freq = hz, period = opt.period, stack = opt.call_graph or opt.than and "fp",
-    functions = true, exclude = exclude,
-  })
-  share.check(ev, opt)
-  if opt.than then busy = share.busier(ev, opt.than, ev.freq or 1e9 / ev.period) end
-  local at, sums = { "function", symbol }, { "period", "samples" }
-  if not printed then samples = kv { "who", "comm", at, sums = sums, top = most } end
-  local who = expr_of(share.KEYS[opt.by], ev)
+  local ev, busy = share.sampled(opt), nil
+  if opt.than then busy = share.busier(ev, opt.than) end
+  local printed, symbol = opt.call_graph or opt.than or opt.as_events, stack.format "symbol"
+  local samples = not printed and share.table(ev, opt)
   ev:each(function(e)
     if busy and not busy(e) then return end
     if opt.as_events then emit(e, { ["function"] = symbol(e._function) })
-    elseif opt.idle and e._tid == 0 then idle = idle + 1
-    elseif printed then emit(e) else samples:add(who(e), e._comm, e._function, e._period, 1) end
+    elseif samples then samples:add(e)
+    elseif not opt.idle or e._tid ~= 0 then emit(e) end
   end)
-end
-
-function m.interval(seconds)
-  interval = seconds
-  if shares then return shares end
-  if not samples then return end
-  local ran, apart = share.rows(samples, symbol), nil
-  if m.opt.idle then apart, idle = share.of_idle(idle, ran), 0 end
-  return apart, share.of_tasks(ev, ran, most, m.opt.by)
+  function m.interval()
+    if samples then return samples:report() end
+  end
 end
 return m

@@ -7,7 +7,7 @@
 --   perilune reclaim -i 1000
 --   perilune reclaim --than 10ms -g
 
-local longer, memory = require "longer", require "memory"
+local delays, memory = require "delays", require "memory"
 
 local m = monitor {
   summary = "direct reclaim: how long tasks wait for memory to be freed",
@@ -21,14 +21,11 @@ local m = monitor {
 }
 
 function m.init(opt)
-  local waits = latency { "pid", "comm", "kind", title = "direct reclaim" }
+  local add = delays.table(opt, { "pid", "comm", "kind", title = "direct reclaim" })
   local freed = kv { "pid", "comm", "kind", sums = { "pages" }, title = "freed" }
-  local heat, print = opt.heatmap and heat_map {}, longer.printer(opt.than)
   memory.reclaims({ stack = opt.call_graph, keep = opt.than }, function(start, e, kind, pages)
-    waits:add(start.delay, e._pid, e._comm, kind)
+    add(start, e, start.delay, e._pid, e._comm, kind)
     freed:add(e._pid, e._comm, kind, pages)
-    if heat then heat:add(e._time, start.delay) end
-    print(start, e, start.delay)
   end)
   if not opt.kswapd then return end
   local awake = latency { "node", title = "kswapd awake" }

@@ -10,13 +10,13 @@
 --   perilune sched-migrate -i 1000
 --   perilune sched-migrate --filter 'nginx*' --than 10ms
 --   perilune sched-migrate --why -- make -j8
-local longer, migration, sched = require "longer", require "migration", require "sched"
+local delays, migration, sched = require "delays", require "migration", require "sched"
 
 local m = monitor {
   summary = "tasks that move to another CPU, and how long until they run there",
   group = "cpu", order = true, emits = { number { "delay_us" } },
   options = {
-    text { "filter", value = "GLOBS", help = "only tasks with these names: nginx*,!java-debug" },
+    "filter",
     duration { "than", unit = "ns", help = "print migration and switch of each longer wait" },
     flag { "why", help = "also show why the scheduler moved them" }, "perins",
   },
@@ -25,9 +25,8 @@ local m = monitor {
 function m.init(opt)
   local migrations = kv { perins "tid", "comm", opt.why and "why",
     count = "migrations", title = "migrations" }
-  local waits = latency { { "from", arrow = true }, "to", title = "until it runs" }
+  local add = delays.table(opt, { { "from", arrow = true }, "to", title = "until it runs" })
   local moved = pending { "from", key = "tid", keep = opt.than }
-  local print = longer.printer(opt.than)
 
   local why = opt.why and migration.reasons()
   local ev = evsel("sched:sched_migrate_task", { task = "pid", stack = opt.why and "fp",
@@ -39,9 +38,7 @@ function m.init(opt)
   if opt.filter then ev:matching("comm", opt.filter) end
   sched.watch(opt, "sched:sched_switch", "next_pid", "next_comm", function(e)
     local move = moved:close(e.next_pid, e)
-    if not move then return end
-    waits:add(move.delay, move.from, e._cpu)
-    print(move, e, move.delay)
+    if move then add(move, e, move.delay, move.from, e._cpu) end
   end)
 end
 return m

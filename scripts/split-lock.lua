@@ -13,7 +13,7 @@ local m = monitor {
   group = "cpu", emits = {},
   every = "1s",
   options = {
-    number { "trigger", short = "T", default = 1000,
+    count { "trigger", short = "T", least = 0, default = 1000,
       help = "sample one of this many split locks; 0 only counts" },
     flag { "test", load = "split-locks", help = "make split locks and watch only those" },
     event { "event", short = "e", help = "event that counts them, if none is known" },
@@ -22,9 +22,6 @@ local m = monitor {
 }
 
 function m.init(opt)
-  if opt.trigger < 0 or opt.trigger % 1 ~= 0 then
-    error("-T: use a whole number: 0 to count only, or 1 and more", 0)
-  end
   if opt.freq or opt.period then error("-F, -c: use -T, which sets the rate of samples", 0) end
   local exclude = { host = opt.guest }
   -- cpu-clock opens on every machine.

@@ -18,21 +18,19 @@ local m = monitor {
       help = "an event: sys:name, uprobe:FILE:FUNCTION, kprobe:FUNCTION, page-faults, …" },
     expr { "sum", help = "sum of this expression, instead of the number of events" },
     expr { "key", short = "k", help = "a row for each value of this expression as well" },
-    number { "rows", default = 20, help = "number of chains in the table" },
+    count { "rows", default = 20, help = "number of chains in the table" },
     "flame-graph",
   },
 }
 
 function m.init(opt)
-  if opt.sum and opt.flame_graph then
-    error("--flame-graph: its weights are numbers of events; omit --sum", 0)
-  end
   local ev = evsel(opt.event, { stack = true })
   local sums = { { opt.sum or "count", first = true } }
   local value = keys.sums({ opt.sum or "1" }, ev, sums, 1)
   local key, as = expr_of(opt.key or "0", ev)
   local key_column = opt.key and { opt.key, as = as }
-  local rows = kv { key_column, { "stack", stack_text }, sums = sums, top = opt.rows }
+  local rows = kv { key_column, { "stack", stack_text }, sums = sums, top = opt.rows,
+    weight = opt.sum or nil }
   ev:each(function(e) rows:add(key(e), e._stack, value(e)) end)
 end
 return m

@@ -15,7 +15,6 @@
 --   perilune task-state -D --than 100ms --filter 'nginx*' -g
 --   perilune task-state --perins -- make -j8
 local sched = require "sched"
-local band, ASLEEP, SWITCH = bit.band, sched.ASLEEP, "sched:sched_switch"
 
 local m = monitor {
   summary = "time tasks spend running, waiting for a CPU and sleeping",
@@ -23,21 +22,18 @@ local m = monitor {
   emits = { text { "state" }, number { "tid" }, text { "comm" }, number { "delay_us" } },
   order = true, idle = "a task that sleeps throughout the run has no events; see /proc/PID/stack",
   options = {
-    flag { "interruptible", short = "S", help = "only interruptible sleep (S)" },
-    flag { "uninterruptible", short = "D", help = "only uninterruptible sleep (D)" },
+    "interruptible", "uninterruptible",
     flag { "no-interruptible", help = "all states but interruptible sleep (S)" },
     flag { "wakers", help = "also show who woke the tasks" },
     duration { "than", unit = "ms", help = "print stays longer than this" },
-    text { "filter", value = "GLOBS", help = "only tasks with these names: nginx*,!java-debug" },
-    choice { "weight", of = { "count", "time" }, help = "weight of the flame graph" },
-    "perins", "call-graph", "flame-graph",
+    "filter", "weight", "perins", "call-graph", "flame-graph",
   },
 }
 
 function m.init(opt)
-  local only, printed = sched.mask(opt), opt.than or opt.call_graph or opt.as_events
+  local printed = opt.than or opt.call_graph or opt.as_events
   local function draw(stay)
-    if band(stay.state, ASLEEP) ~= 0 then emit(stay.event, { time = stay.delay }) end
+    if bit.band(stay.state, sched.ASLEEP) ~= 0 then emit(stay.event, { time = stay.delay }) end
   end
   local stays = states { perins "tid", { "state", sched.name }, "comm",
     count = "stays", than = opt.than, keep = printed,
@@ -54,22 +50,6 @@ function m.init(opt)
     local print = printed and (opt.flame_graph and draw or opt.than and sched.print)
     return stays, wakers, sched.not_ended(stays, opt.than, print)
   end
-
-  local leaves, comes, switches = sched.switches_of(stays, opt.no_interruptible)
-  local woken = only and sched.UNTIMED or sched.WOKEN
-  sched.watch(opt, "sched:sched_wakeup", "pid", "comm",
-    function(e) stays:move_from(ASLEEP, e.pid, e, woken) end)
-  if only then
-    sched.watch(opt, SWITCH, "prev_pid", "prev_comm", leaves):filter("prev_state & %d", only)
-    return
-  end
-  sched.watch(opt, "sched:sched_wakeup_new", "pid", "comm",
-    function(e) stays:enter(e.pid, e, e.pid, sched.WOKEN, e.comm) end)
-  if opt.filter or per_thread() then
-    sched.watch(opt, SWITCH, "prev_pid", "prev_comm", leaves)
-    sched.watch(opt, SWITCH, "next_pid", "next_comm", comes)
-  else
-    evsel(SWITCH, { stack = opt.call_graph }, switches)
-  end
+  sched.follow(stays, opt)
 end
 return m

@@ -37,6 +37,30 @@ function block.watch(opt, event, all_tasks, optional)
   return opt.device and ev:filter(block.filter("--device", opt.device)) or ev
 end
 
+--- Returns a function `watch(event, handler)` that declares an event of all requests, `optional` if
+--- it is not on every machine, and calls `handler(e, place, kind)`: the place identifies the
+--- request in `requests`. Requests that are merged into others end there. If a merge moves the
+--- beginning of a request, `moved(place, e, state)` opens it again. Of "block:block_getrq" it
+--- declares the requests of watched tasks only.
+---@param requests perilune.Pending
+---@param place fun(dev: number, sector: number): number
+---@param moved fun(place: number, e: perilune.Record, state: perilune.State)
+---@return fun(event: string, handler: fun(e: perilune.Record, place: number, kind: number))
+function block.watcher(opt, requests, place, moved)
+  local function watch(event, handler, optional)
+    local ev = block.watch(opt, event, event ~= "block:block_getrq", optional)
+    if not ev then return end
+    local kind = expr_of("rwbs[0]", ev, "number")
+    ev:each(function(e) handler(e, place(e.dev, e.sector), kind(e)) end)
+  end
+  watch("block:block_rq_merge", function(e, at) requests:close(at, e) end, true)
+  watch("block:block_bio_frontmerge", function(e, at)
+    local state = requests:close(at + e.nr_sector, e)
+    if state then moved(at, e, state) end
+  end, true)
+  return watch
+end
+
 --- Returns a report of the open requests, whose states have a `kind` and a `stage`; nil without
 --- any.
 ---@param requests perilune.Pending

@@ -7,6 +7,7 @@ local NODES = 4096
 ---@class perilune.calls.Tree
 ---@field times perilune.Latency total times of calls, by node
 ---@field own perilune.Kv self times, by node
+---@field calls perilune.Pending the open calls, by key
 ---@field names table<integer, string>
 ---@field nodes table<integer, integer?>
 ---@field parents table<integer, integer>
@@ -15,12 +16,14 @@ local NODES = 4096
 local Tree = {}
 Tree.__index = Tree
 
---- Returns an empty tree.
+--- Returns an empty tree. With `keep`, the events that begin calls are kept.
+---@param keep? any
 ---@return perilune.calls.Tree
-function calls.tree()
+function calls.tree(keep)
   local times, own = latency { "node", keep = false }, kv { "node", sums = { "self" } }
   local nodes = { names = {}, nodes = {}, parents = {}, kinds = {}, count = 0 }
   nodes.times, nodes.own = times, own
+  nodes.calls = pending { "call", "node", "inner", key = "any", nested = true, keep = keep }
   return setmetatable(nodes, Tree)
 end
 
@@ -41,10 +44,28 @@ function Tree:inside(parent, call)
   return node
 end
 
---- Adds a call of a node; both times are in nanoseconds.
-function Tree:add(node, total, own)
-  self.times:add(total, node)
-  self.own:add(node, own)
+--- Begins a call, which is nested in the open call with the same key.
+---@param key any
+---@param e perilune.Record
+---@param call integer
+function Tree:open(key, e, call)
+  local outer = self.calls:get(key)
+  self.calls:open(key, e, call, self:inside(outer and outer.node or 0, call), 0)
+end
+
+--- Ends a call and adds its times. Returns its state; nil if none is open.
+---@param key any
+---@param e perilune.Record
+---@param call integer
+---@return perilune.State?
+function Tree:close(key, e, call)
+  local ended = self.calls:close(key, e, call)
+  if not ended then return nil end
+  local total, outer = ended.delay, self.calls:get(key)
+  if outer then outer.inner = outer.inner + total end
+  self.times:add(total, ended.node)
+  self.own:add(ended.node, total - ended.inner)
+  return ended
 end
 
 local COLUMNS = {

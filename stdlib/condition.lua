@@ -28,12 +28,23 @@ function condition.of(text, names)
     return ("v[%d]"):format(index[name] or 0)
   end)
   if unknown then fail(("'%s' is not one of the events"):format(unknown)) end
-  local chunk = load(("return function(v) return (%s) == true end"):format(source), "=condition")
+  if source:find "%f[%w_]not%s+[%w_%.]" then
+    fail "`!` takes a comparison in parentheses; write NAME == 0"
+  end
+  local chunk = load(("return function(v) return %s end"):format(source), "=condition")
   if not chunk then fail "it is not a whole expression" end
-  local holds, zeros = chunk(), {}
-  for i in ipairs(names) do zeros[i] = 1 end
-  if not pcall(holds, zeros) then fail "it compares a number with a condition" end
-  return holds
+  local holds = chunk()
+  -- A number counts as true in Lua, so which operand is the result depends on the values.
+  for value = 0, 2 do
+    local values = {}
+    for i in ipairs(names) do values[i] = value end
+    local ok, result = pcall(holds, values)
+    if not ok then fail "it compares a number with a condition" end
+    if type(result) ~= "boolean" then
+      fail(("it is a number, not a comparison, such as %s > 0"):format(names[1] or "1"))
+    end
+  end
+  return function(values) return holds(values) == true end
 end
 
 return condition

@@ -76,6 +76,17 @@ function cpu_modes.left(opt)
   return left
 end
 
+--- Returns the `exclude` of an evsel that --exclude-user, --exclude-kernel, --exclude-guest and
+--- --guest ask for.
+---@param opt perilune.Options
+---@return perilune.Exclude
+function cpu_modes.excluded(opt)
+  return {
+    user = opt.exclude_user, kernel = opt.exclude_kernel,
+    guest = opt.exclude_guest, host = opt.guest,
+  }
+end
+
 --- Opens what `cpu_modes.open` does. Returns the share of the time in which a CPU was neither idle
 --- nor stolen, in the modes that the options leave.
 ---@return fun(n: fun(ev: perilune.Evsel): number, number): number

@@ -4,7 +4,8 @@
 --- but only when the record is read, a few milliseconds later. Such a path is certain if no event
 --- between the record and the reading closed or replaced the descriptor; an uncertain path gets a
 --- mark.
-local globs, user_text = require "globs", require "user_text"
+local calls_by_name, globs = require "calls_by_name", require "globs"
+local user_text = require "user_text"
 
 local descriptors = {}
 
@@ -16,8 +17,10 @@ local OTHER, UNKNOWN, MARK = 1, 2, " ?"
 ---@field processes table<integer, table<integer, perilune.DescriptorFile?>?> by process and fd
 ---@field numbers table<string, integer> number of each path
 ---@field paths table<integer, string> path of each number
----@field unsure table<integer, boolean> paths that may be those of other files
+---@field unsure table<integer, number> when a path was read last that may be that of another file
 ---@field recent table<integer, number> time of the last reading of each path
+---@field since number beginning of the interval
+---@field until_ number end of the interval
 ---@field open integer number of descriptors that are remembered
 ---@field wanted? fun(path: string): boolean
 ---@field inodes boolean
@@ -34,7 +37,7 @@ local function end_file(self, files, fd, time)
   local file = files[fd]
   if not file then return end
   files[fd], self.open = nil, self.open - 1
-  if file.number and time <= file.read then self.unsure[file.number] = true end
+  if file.number and time <= file.read then self.unsure[file.number] = file.read end
 end
 
 --- Forgets all descriptors of a process.
@@ -81,7 +84,8 @@ end
 function descriptors.watch(opt)
   local self = setmetatable({
     processes = {}, numbers = {}, paths = { [0] = "-", "(other files)", "(unknown)" }, unsure = {},
-    recent = {}, open = 0, wanted = opt.path and globs.matcher(opt.path),
+    recent = {}, since = -math.huge, until_ = -math.huge, open = 0,
+    wanted = opt.path and globs.matcher(opt.path),
     inodes = opt.inodes or false,
   }, Descriptors)
   evsel("syscalls:sys_enter_close", function(e)
@@ -156,14 +160,42 @@ function Descriptors:text()
   return function(number)
     local path = self.paths[number]
     if number <= UNKNOWN then return path end
-    local certain = not self.unsure[number] and (self.recent[number] or 0) <= now()
+    local unsure = self.unsure[number]
+    local marked = unsure and unsure >= self.since
+    local certain = not marked and (self.recent[number] or 0) <= now()
     return certain and path or path .. MARK
   end
+end
+
+--- Ends an interval, to be called in `m.interval`: the table that is drawn next has the marks of
+--- the files that were uncertain in it.
+function Descriptors:interval()
+  self.since, self.until_ = self.until_, now()
 end
 
 --- Forgets everything, to be called when events were lost: descriptors may have been closed.
 function Descriptors:lost()
   for pid in pairs(self.processes) do end_process(self, pid, -math.huge) end
+end
+
+--- Measures system calls whose first argument is a descriptor, and further ones that have none
+--- (`others`), both as lists of names. Calls `ended(call, e)` at the return of each call of a
+--- wanted file: `e.id` and `e.ret` are those of the call, `call.file` is the number of its file, 0
+--- without one. With `soon` the names are read sooner, at a higher cost.
+---@param spec { calls: string, others?: string, soon?: boolean }
+---@param ended fun(call: perilune.State, e: perilune.Record)
+function Descriptors:watch_calls(spec, ended)
+  local calls, has_file = pending { "file", key = "tid" }, {}
+  for _, id in ipairs(calls_by_name.numbers("--only", spec.calls)) do has_file[id] = true end
+  local filter = calls_by_name.only(spec.calls .. "," .. (spec.others or ""))
+  evsel("raw_syscalls:sys_enter", { wakeup_events = spec.soon and 1 or nil }, function(e)
+    local file = not has_file[e.id] and 0 or self:file(e._pid, e.args[0])
+    if file then calls:open(e._tid, e, file) end
+  end):filter(filter)
+  evsel("raw_syscalls:sys_exit", function(e)
+    local call = calls:close(e._tid, e)
+    if call then ended(call, e --[[@as perilune.Record]]) end
+  end):filter(filter)
 end
 
 return descriptors

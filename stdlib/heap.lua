@@ -8,16 +8,27 @@ local SIZES = {
 }
 local REQUIRED, REALLOC = "malloc", { realloc = true, reallocarray = true }
 
--- Alignment of memory, and the number of addresses that are then distinguished: 2^47 bytes. Six
--- bits less than those of a double are left for the process.
-local ALIGNMENT, PLACES, PROCESSES = 16, 2 ^ 43, 1024
+-- Memory is aligned to 16 bytes, so an address below 2^47 has 43 bits. Of the 52 bits of a double's
+-- fraction, 9 are left for the process; 7 more are in its exponent.
+local ALIGNMENT, PLACES, FRACTION = 16, 2 ^ 43, 2 ^ 52
+local IN_FRACTION, PROCESSES = 512, 65536
 
---- Returns a key for memory of a process. Processes whose numbers differ by a multiple of 1024
---- share their keys.
----@param pid integer
----@param ptr number
----@return number
-function heap.key(pid, ptr) return ptr / ALIGNMENT + pid % PROCESSES * PLACES end
+--- Returns a function `key(pid, ptr)` that returns a unique number for memory of a process. After
+--- 65536 processes it begins again: a process then has the keys of the first one.
+---@return fun(pid: integer, ptr: number): number
+function heap.keys()
+  local bases, scales, count = {}, {}, 0
+  local function add(pid)
+    if count == PROCESSES then bases, scales, count = {}, {}, 0 end
+    bases[pid] = FRACTION + count % IN_FRACTION * PLACES
+    scales[pid] = 2 ^ math.floor(count / IN_FRACTION)
+    count = count + 1
+  end
+  return function(pid, ptr)
+    if not bases[pid] then add(pid) end
+    return (bases[pid] + ptr / ALIGNMENT) * scales[pid]
+  end
+end
 
 --- Opens the events of the allocator in the file `opt.library`. Calls `allocated(e, ptr, call)`
 --- when a call has returned memory, with `call.bytes` and, with -g, `call.stack` of its caller; and

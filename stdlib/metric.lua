@@ -1,4 +1,6 @@
 --- Metrics: numbers computed from the counts of events, such as `ipc=instructions/cycles`.
+local cpu_modes, flat = require "cpu_modes", require "flat"
+
 local metric = {}
 
 --- The default events, which exist on every machine.
@@ -140,25 +142,20 @@ end
 --- Declares the events of -e and --metric, once for each cgroup of --cgroup.
 ---@return perilune.CountedSet[]
 function metric.sets(opt)
-  local exclude = {
-    user = opt.exclude_user, kernel = opt.exclude_kernel,
-    guest = opt.exclude_guest, host = opt.guest,
-  }
+  local exclude = cpu_modes.excluded(opt)
   local sets, cgroups = {}, {}
   for path in (opt.cgroup or ""):gmatch "[^,]+" do cgroups[#cgroups + 1] = path end
   for _, cgroup in ipairs(#cgroups > 0 and cgroups or { false }) do
     local pinned = opt.pinned and 1
     local options = { count = true, cgroup = cgroup, exclude = exclude, pinned = pinned }
     local set, known, groups = { cgroup = cgroup, events = {}, metrics = {} }, {}, {}
-    for _, group in ipairs(opt.event or {}) do
-      for _, s in ipairs(group) do
-        local ev = evsel(s, options)
-        set.events[#set.events + 1], known[#known + 1] = ev, ev.name
-        -- A weak group may be split, and a filter or CPUs change what is counted.
-        if s.group and not (s.weak or s.filter or s.attr.cpus) then
-          groups[s.group] = groups[s.group] or {}
-          groups[s.group][ev.name] = ev
-        end
+    for i, s in ipairs(flat.selectors(opt.event)) do
+      local ev = evsel(s, options)
+      set.events[i], known[i] = ev, ev.name
+      -- A weak group may be split, and a filter or CPUs change what is counted.
+      if s.group and not (s.weak or s.filter or s.attr.cpus) then
+        groups[s.group] = groups[s.group] or {}
+        groups[s.group][ev.name] = ev
       end
     end
     for i, one in ipairs(metric.parse(opt.metric, known)) do

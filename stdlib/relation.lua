@@ -4,7 +4,7 @@
 -- with the same key replaces the first. An event of two stages is an end first, then a start.
 -- Ignored: thread 0, which is the idle task of every CPU; and a wakeup of the task that its CPU is
 -- running anyway, which is known if every switch is among the events and whole CPUs are watched.
-local calls_by_name, key_types = require "calls_by_name", require "key"
+local calls_by_name, delays, key_types = require "calls_by_name", require "delays", require "key"
 local recursion, still_open = require "recursion", require "still_open"
 local syscall_args = require "syscall_args"
 
@@ -25,6 +25,18 @@ local function default_key(opt) return opt.key or (per_thread() and "_tid" or "_
 function relation.key(s, opt)
   local key = s.attr.key or default_key(opt)
   return key, (OWN[key] or ABOUT[key]) and 0 or nil, ABOUT[key] and key or nil
+end
+
+--- Declares the event of a selector. Calls `handler(e, key)` for each event, except for the key 0
+--- of threads: it is the idle task of every CPU.
+function relation.watch(s, opt, handler)
+  local text, none, task = relation.key(s, opt)
+  local ev = evsel(s, { task = per_thread() and task or nil })
+  local key = expr_of(text, ev)
+  ev:each(function(e)
+    local k = key(e)
+    if k ~= none then handler(e, k) end
+  end)
 end
 
 --- Returns whether a filter only compares numbers, so that it has the same meaning in C.
@@ -220,36 +232,6 @@ function relation.stages(groups, opt, on)
   return function(number) return names[number] end, has_key, as
 end
 
---- Returns a function that prints a pair: its delay, the kept event that began it and the one that
---- ended it. With `detail`, an opt.detail, it prints all events between and around the two, under a
---- heading with `values`. `has_key(e, key)` returns whether an event has the key of the
---- pair; without it the key is compared with the event's instance.
-function relation.printer(detail, has_key)
-  if not detail then
-    return function(start, e) emit(start.event, e, { delay_us = start.delay / 1000 }) end
-  end
-  local past = history { before = detail.before or 0 }
-  local chosen = detail.samecpu or detail.samepid or detail.sametid or detail.samekey
-  return function(start, e, key, values)
-    local where
-    if chosen then
-      local a = start.event
-      local cpu_a, pid_a, tid_a = a._cpu, a._pid, a._tid
-      local cpu_b, pid_b, tid_b = e._cpu, e._pid, e._tid
-      function where(x)
-        if detail.samecpu and x._cpu ~= cpu_a and x._cpu ~= cpu_b then return false end
-        if detail.samepid and x._pid ~= pid_a and x._pid ~= pid_b then return false end
-        if detail.sametid and x._tid ~= tid_a and x._tid ~= tid_b then return false end
-        if not detail.samekey then return true end
-        if has_key then return has_key(x, key) end
-        return x._instance == key
-      end
-    end
-    past:between(start, e,
-      { before = detail.before, after = detail.after, where = where, values = values })
-  end
-end
-
 --- Returns the columns of a pair, and of its key with --perins. The first result is a function that
 --- must be called with the results of `relation.stages`; the last one formats a key.
 local function columns_of(opt)
@@ -270,36 +252,31 @@ end
 --- does not count other pairs. `look` contains further fields for `latency`. This function and the
 --- following ones return a function that returns the results at the end of a run.
 function relation.delay(groups, opt, look)
-  local than, only, spread = opt.than or opt.only_than, opt.only_than or -math.huge, nil
+  local only, spread = opt.only_than or -math.huge, nil
   local named, key, from, to, called, shown = columns_of(opt)
-  local spec, detail = { key, from, to }, than and opt.detail
+  local spec, than = { key, from, to }, opt.than or opt.only_than
   for name, value in pairs(look or {}) do spec[name] = value end
-  local delays = latency(spec)
-  local heat = opt.heatmap and heat_map {} or nil ---@type perilune.HeatMap?
+  local name, has_key, as
+  local add, times = delays.table(opt, spec, {
+    has_key = function(e, k) return has_key(e, k) end,
+    heading = function(k, first, number)
+      return { { "start", name(first) }, { "end", name(number) }, { called, shown(k) } }
+    end,
+  })
   if opt.histogram then spread = hist.log2 { from, to, title = "delay", unit = "ns" } end
-  local name, has_key, as, print
-  local on, paired = { keep = than, around = detail }, nil
+  local on, paired = { keep = than, around = than and opt.detail }, nil
   on.start, paired, on.single = recursion(on)
   function on.pair(start, e, number, k)
     paired()
     local delay, first = start.delay, start.from
     if delay <= only then return end
-    delays:add(delay, k, first, number)
-    if heat then heat:add(e._time, delay) end
+    add(start, e, delay, k, first, number)
     if spread then spread:add(delay, first, number) end
-    if than and delay > than then print(start, e, k, first, number) end
   end
   name, has_key, as = relation.stages(groups, opt, on)
   named(name, has_key, as)
-  local print_pair = relation.printer(detail, has_key)
-  function print(start, e, k, first, number)
-    print_pair(start, e, k, detail and {
-      { "start", name(first) }, { "end", name(number) },
-      { called, shown(k) }, { "delay_us", start.delay / 1000 },
-    })
-  end
   return function()
-    return delays, spread, still_open.of_stages(on.stages, { called, shown }, { "start", name })
+    return times, spread, still_open.of_stages(on.stages, { called, shown }, { "start", name })
   end
 end
 
@@ -350,15 +327,26 @@ local function number_of(name) return calls_by_name.numbers("--only", name)[1] o
 --- raw_syscalls:sys_enter and raw_syscalls:sys_exit.
 function relation.syscalls(groups, opt)
   local than, only = opt.than or opt.only_than, opt.only_than or -math.huge
-  local calls = latency { perins "tid", { "syscall", syscall_name } }
-  local heat = opt.heatmap and heat_map {} or nil ---@type perilune.HeatMap?
+  local function decode(_, _) return {} end
+  local _, has_key
+  local look = {
+    has_key = function(e, tid) return has_key(e, tid) end,
+    heading = function(tid, id) return { { "syscall", syscall_name(id) }, { "tid", tid } } end,
+  }
+  if than and not opt.detail then
+    function look.print(call, e, delay, _, id)
+      if delay <= than then return end
+      local shown = decode(id, call.event)
+      shown.syscall, shown.delay_us = syscall_name(id), delay / 1000
+      emit(call.event, e, shown)
+    end
+  end
+  local add, calls = delays.table(opt, { perins "tid", { "syscall", syscall_name } }, look)
   local errors = kv { { "syscall", syscall_name }, { "error", errno_name }, count = "errors" }
   local unpaired = kv { { "syscall", syscall_name }, "unpaired", count = "calls" }
-  local detail, print, _, has_key = than and opt.detail, nil, nil, nil
-  local function decode(_, _) return {} end
   local EXIT, EXIT_GROUP, EXECVE = number_of "exit", number_of "exit_group", number_of "execve"
   _, has_key = relation.stages(groups, opt, {
-    keep = than, around = detail,
+    keep = than, around = than and opt.detail,
     key = function() return "_tid" end,
     value = function(_, ev)
       if than and ev.fields.args then decode = syscall_args.decoder() end
@@ -374,21 +362,10 @@ function relation.syscalls(groups, opt)
       local delay, id, ret = call.delay, call.value, e.ret
       -- Another number is the return from a signal handler.
       if id ~= e.id or delay <= only then return end
-      calls:add(delay, tid, id)
-      if heat then heat:add(e._time, delay) end
+      add(call, e, delay, tid, id)
       if ret < 0 and ret > -4096 then errors:add(id, ret) end
-      if not than or delay <= than then return end
-      local name = syscall_name(id)
-      if detail then
-        print(call, e, tid, { { "syscall", name }, { "tid", tid }, { "delay_us", delay / 1000 } })
-      else
-        local shown = decode(id, call.event)
-        shown.syscall, shown.delay_us = name, delay / 1000
-        emit(call.event, e, shown)
-      end
     end,
   })
-  print = relation.printer(detail, has_key)
   return function() return calls, errors, unpaired end
 end
 

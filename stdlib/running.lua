@@ -1,4 +1,6 @@
 --- Stays of tasks on CPUs: a stay lasts from the switch to a task until the switch away from it.
+local sched = require "sched"
+
 local running = {}
 
 local UNKNOWN, ANOTHER, NEVER = -1, -2, -math.huge
@@ -26,12 +28,7 @@ function running.watch(ended)
     local cpu = e._cpu
     task[cpu], since[cpu], prio[cpu] = e.next_pid, e._time, e.next_prio
   end
-  if per_thread() then
-    evsel("sched:sched_switch", { task = "prev_pid" }, leaves)
-    evsel("sched:sched_switch", { task = "next_pid" }, comes)
-  else
-    evsel("sched:sched_switch", function(e) leaves(e) comes(e) end)
-  end
+  sched.watch_switches({}, leaves, comes)
   local clock = { freq = 10, exclude = { idle = true }, optional = true }
   evsel("cpu-clock", clock, function(e)
     local cpu = e._cpu

@@ -62,14 +62,74 @@ function sched.watch_wakers(opt, stack, woken)
   end)
 end
 
---- Returns three handlers of `sched_switch` that keep the states of tasks: of the previous task, of
---- the next one, and of both, which is cheaper than the two. With `no_interruptible` interruptible
---- sleeps are not timed.
+--- Watches switches, for a monitor with the option `filter`: `leaves(e)` is called for the previous
+--- task of a switch, then `comes(e)` for the next one, each only if that task is watched. If all
+--- tasks are watched, `both(e)` may replace the two calls.
+---@param leaves fun(e: perilune.Record)
+---@param comes fun(e: perilune.Record)
+---@param both? fun(e: perilune.Record)
+function sched.watch_switches(opt, leaves, comes, both)
+  if opt.filter or per_thread() then
+    sched.watch(opt, "sched:sched_switch", "prev_pid", "prev_comm", leaves)
+    sched.watch(opt, "sched:sched_switch", "next_pid", "next_comm", comes)
+    return
+  end
+  local handler = both or function(e) leaves(e) comes(e) end ---@type function
+  evsel("sched:sched_switch", { stack = opt.call_graph }, handler)
+end
+
+local WAKEUP, PREEMPTED, AFTER = 1, 2, { "wakeup", "preempted" }
+
+--- Returns the text of `wait.after`.
+function sched.wait_after(after) return AFTER[after] end
+
+--- Follows how long tasks wait for a CPU, with the options `filter` and `than`. Calls
+--- `ended(wait, e)` when a task begins to run: `e` is the switch to it, `wait.after` what the wait
+--- began with, see `sched.wait_after`. If a task leaves a CPU without a switch to it, its wait is
+--- unmatched.
+---@param ended fun(wait: perilune.State, e: perilune.Record)
+function sched.watch_waits(opt, ended)
+  local ASLEEP = sched.ASLEEP                              -- includes the bits of sched.DEAD
+  local waits = pending { "after", key = "tid", keep = opt.than }
+  local UNKNOWN, ANOTHER = -1, 0                           -- the idle task, or one not watched
+  local running = per_cpu(UNKNOWN)                         -- the task that runs on each CPU
+  local function woken(e)
+    local tid = e.pid
+    if running[e.target_cpu] ~= tid then waits:open_once(tid, e, WAKEUP) end
+  end
+  local function leaves(e)
+    local tid, state = e.prev_pid, e.prev_state
+    if tid == 0 then return end
+    local on = running[e._cpu]
+    running[e._cpu] = ANOTHER
+    if on == UNKNOWN then waits:close(tid, e)              -- it has run since before the run
+    elseif on ~= tid then waits:miss(tid) end
+    if band(state, ASLEEP) == 0 then waits:open(tid, e, PREEMPTED) end
+  end
+  local function comes(e)
+    local tid = e.next_pid
+    running[e._cpu] = tid
+    local wait = tid ~= 0 and waits:close(tid, e)
+    if wait then ended(wait, e) end
+  end
+  sched.watch(opt, "sched:sched_wakeup", "pid", "comm", woken)
+  sched.watch(opt, "sched:sched_wakeup_new", "pid", "comm", woken)
+  sched.watch_switches(opt, leaves, comes)
+end
+
+--- Returns whether a switch or a wakeup is about a task.
+function sched.is_about(e, tid)
+  if e._event.name == "sched:sched_switch" then return e.prev_pid == tid or e.next_pid == tid end
+  return e.pid == tid
+end
+
+--- Watches the events that change the states of tasks, and keeps the states in `stays`. The states
+--- of `opt.interruptible` and `opt.uninterruptible` are followed alone, at a fraction of the cost.
+--- With `opt.no_interruptible` interruptible sleeps are not timed.
 ---@param stays perilune.States
----@param no_interruptible? boolean
-function sched.switches_of(stays, no_interruptible)
-  local after, DEAD, RUNNING = sched.after, sched.DEAD, sched.RUNNING
-  if no_interruptible then
+function sched.follow(stays, opt)
+  local after, DEAD, RUNNING, only = sched.after, sched.DEAD, sched.RUNNING, sched.mask(opt)
+  if opt.no_interruptible then
     function after(prev_state)
       local state = sched.after(prev_state)
       return state == sched.INTERRUPTIBLE and sched.UNTIMED or state
@@ -87,6 +147,7 @@ function sched.switches_of(stays, no_interruptible)
     local _, known = stays:switch(0, RUNNING, tid, e)
     if not known then stays:enter(tid, e, tid, RUNNING, e.next_comm) end
   end
+  -- Cheaper than the two.
   local function both(e)
     local prev, state, next = e.prev_pid, e.prev_state, e.next_pid
     if band(state, DEAD) ~= 0 then leaves(e) comes(e) return end
@@ -95,7 +156,17 @@ function sched.switches_of(stays, no_interruptible)
     if not known then stays:enter(prev, e, prev, state, e.prev_comm) end
     if not known_next then stays:enter(next, e, next, RUNNING, e.next_comm) end
   end
-  return leaves, comes, both
+  local ASLEEP, woken = sched.ASLEEP, only and sched.UNTIMED or sched.WOKEN
+  sched.watch(opt, "sched:sched_wakeup", "pid", "comm",
+    function(e) stays:move_from(ASLEEP, e.pid, e, woken) end)
+  if only then
+    local ev = sched.watch(opt, "sched:sched_switch", "prev_pid", "prev_comm", leaves)
+    ev:filter("prev_state & %d", only)
+    return
+  end
+  sched.watch(opt, "sched:sched_wakeup_new", "pid", "comm",
+    function(e) stays:enter(e.pid, e, e.pid, sched.WOKEN, e.comm) end)
+  sched.watch_switches(opt, leaves, comes, both)
 end
 
 --- Prints a stay in a state: its state and duration, the event that began it, and if it has ended,

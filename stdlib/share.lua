@@ -93,20 +93,7 @@ end
 local PRECISION = { [0] = "not precise", "constant skid", "precise", "exact" }
 
 --- Fields that samples are counted by.
-share.KEYS = { process = "_pid", thread = "_tid", cpu = "_cpu" }
-
---- Returns the rows for `of_tasks` of a table by number, comm and function, with sums of periods
---- and of samples, and clears it.
----@param samples perilune.Kv
----@param symbol fun(stack: integer): string
-function share.rows(samples, symbol)
-  local rows = {}
-  for who, name, fn, period, n in samples:each() do
-    rows[#rows + 1] = { period, n, name, who, symbol(fn) }
-  end
-  samples:clear()
-  return rows
-end
+local KEYS = { process = "_pid", thread = "_tid", cpu = "_cpu" }
 
 local TITLES = { process = "pid", thread = "tid", cpu = "cpu" }
 
@@ -129,7 +116,7 @@ function share.of_tasks(ev, rows, most, by)
 end
 
 --- Returns a report of the samples of idle CPUs, `idle`, and of running ones, which are in `rows`.
-function share.of_idle(idle, rows)
+local function of_idle(idle, rows)
   local running = 0
   for _, row in ipairs(rows) do running = running + row[2] end
   if idle + running == 0 then return end
@@ -139,44 +126,113 @@ function share.of_idle(idle, rows)
   return report("CPUs", columns, { { shares[1], idle, "idle" }, { shares[2], running, "running" } })
 end
 
---- Raises an error if --than is given and the event does not measure how busy a CPU is: only clocks
---- and cycles do.
+---@class perilune.share.Table
+---@field ev perilune.Evsel
+---@field samples perilune.Kv by number, comm and function: the periods and the number of samples
+---@field who fun(e: perilune.Sample): number
+---@field symbol fun(stack: integer): string
+---@field by "process"|"thread"|"cpu"
+---@field most integer
+---@field idle integer|false samples of idle CPUs in the interval; false: they are not counted apart
+local Table = {}
+Table.__index = Table
+
+--- Returns a table of the samples of an event with `functions`, as shares of processes, threads or
+--- CPUs (`opt.by`) and of the first `opt.rows` functions. With `opt.idle` the samples of idle CPUs
+--- are counted apart.
 ---@param ev perilune.Evsel
-function share.check(ev, opt)
+---@return perilune.share.Table
+function share.table(ev, opt)
+  local symbol = stack.format "symbol"
+  local sums = { "period", "samples" }
+  return setmetatable({
+    samples = kv { "who", "comm", { "function", symbol }, sums = sums, top = opt.rows },
+    ev = ev, symbol = symbol, by = opt.by, most = opt.rows, who = expr_of(KEYS[opt.by], ev),
+    idle = opt.idle and 0,
+  }, Table)
+end
+
+--- Counts a sample.
+---@param e perilune.Sample
+function Table:add(e)
+  if self.idle and e._tid == 0 then self.idle = self.idle + 1
+  else self.samples:add(self.who(e), e._comm, e._function, e._period, 1) end
+end
+
+--- Returns the reports of the samples since the last report, for `m.interval`: of idle and running
+--- CPUs, if idle ones are counted, then those of `share.of_tasks`. Clears the table.
+---@return perilune.Report? ...
+function Table:report()
+  local rows, apart = {}, nil
+  for who, name, fn, period, n in self.samples:each() do
+    rows[#rows + 1] = { period, n, name, who, self.symbol(fn) }
+  end
+  self.samples:clear()
+  if self.idle then apart, self.idle = of_idle(self.idle, rows), 0 end
+  return apart, share.of_tasks(self.ev, rows, self.most, self.by)
+end
+
+-- The first that opens is sampled; a share of the time needs a clock.
+local SHARE = "ref-cycles|cpu-clock"
+local SAMPLES = "cycles:ppp|cycles:pp|cycles:p|cycles|cpu-clock"
+
+--- Returns the modes that the options exclude, and the idle tasks without --idle.
+local function excluded(opt)
+  local exclude = cpu_modes.excluded(opt)
+  exclude.idle = not opt.idle
+  return exclude
+end
+
+--- Declares the event of -e, else the most precise one that opens, with the function of each
+--- sample, and with -g or --than its stack. Raises an error if --than is given and the event does
+--- not measure how busy a CPU is: only clocks and cycles do.
+---@return perilune.Evsel
+function share.sampled(opt)
+  local ev = evsel(opt.event or opt.than and SHARE or SAMPLES, {
+    freq = not opt.period and opt.freq, period = opt.period,
+    stack = opt.call_graph or opt.than and "fp", functions = true, exclude = excluded(opt),
+  })
   local name = ev.name
   local cycles = name:find "^ref%-cycles" or name:find "^cycles" and not opt.period
   if opt.than and not (name:find "%-clock" or cycles) then
     local why = "--than: %s does not measure how busy a CPU is; omit -e, or use -e cpu-clock"
     error(why:format(name), 0)
   end
+  return ev
 end
 
---- Counts the time that was run, without samples (-F 0). Returns counters with its share of the
---- time that `seconds` returns. The share of a CPU is limited to 100. That of a thread may be more:
---- it includes children that run at the same time.
----@param seconds fun(): number
-function share.counted(opt, exclude, seconds)
+--- Counts the time that was run, without samples (-F 0). Returns a function for `m.interval`, which
+--- returns counters with its share of the interval. The share of a CPU is limited to 100. That of a
+--- thread may be more: it includes children that run at the same time.
+---@return fun(seconds: number): perilune.Counters
+function share.counted(opt)
   if opt.call_graph or opt.than or opt.as_events then
     error("-F 0 takes no samples: omit it, or omit -g, --flame-graph and --than", 0)
   end
   -- Not sched_stat_runtime: the kernel counts it on the CPU that accounts the time, and a task that
   -- wakes another one accounts the time of that task's CPU.
   if not opt.event and not per_thread() then
-    return counters { { "share%", cpu_modes.busy(opt) } }
+    local busy = counters { { "share%", cpu_modes.busy(opt) } }
+    return function() return busy end
   end
   local event = opt.event or "ref-cycles|sched:sched_stat_runtime|task-clock"
-  local ev = evsel(event, { count = true, exclude = exclude })
+  local ev = evsel(event, { count = true, exclude = excluded(opt) })
   local hz = ev.name:match "cycles" and machine.tsc_khz * 1e3 or 1e9
-  local most = per_thread() and math.huge or 100
-  return counters { { "share%", function(n)
-    return math.min(most, 100 * n(ev) / (seconds() * hz))
+  local most, interval = per_thread() and math.huge or 100, nil
+  local shares = counters { { "share%", function(n)
+    return math.min(most, 100 * n(ev) / (interval * hz))
   end } }
+  return function(seconds)
+    interval = seconds
+    return shares
+  end
 end
 
 --- Returns a function of a sample that returns whether its CPU's share of the current second
 --- reached `percent` before the sample. The share is the sum of `ref-cycles` relative to the
---- frequency of the time stamp counter, or the number of a clock's samples relative to `hz`.
-function share.busier(ev, percent, hz)
+--- frequency of the time stamp counter, or the number of a clock's samples relative to its rate.
+function share.busier(ev, percent)
+  local hz = ev.freq or 1e9 / ev.period
   local cycles = ev.name:match "^ref%-cycles"
   local enough = percent / 100 * (cycles and machine.tsc_khz * 1e3 or hz)
   local second, spent = per_cpu(-1), per_cpu(0)

@@ -28,14 +28,11 @@ local LATE = 1.1
 local Ticks = {}
 Ticks.__index = Ticks
 
---- Returns a judge of ticks whose period is half of `limit`, in nanoseconds. It judges only ticks
---- in the kernel unless `everywhere`.
+--- Returns a judge of ticks whose period is half of `limit`, in nanoseconds; the kernel's minimum
+--- is 10us. It judges only ticks in the kernel unless `everywhere`.
 ---@return perilune.ticks.Ticks
 function ticks.late_by(limit, everywhere)
   local period = math.floor(limit / 2)
-  if period < 1e4 then
-    error("-L: the timer period is half of it, at least 10us: use 20us or more", 0)
-  end
   return setmetatable({
     period = period, limit = limit, everywhere = everywhere, missing = 0, explained = 0,
     away = away.watch(), idles = per_cpu(0),

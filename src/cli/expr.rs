@@ -46,8 +46,9 @@ fn script_of(text: &str) -> String {
         "local value, as = expr_of(\"{quoted}\", \"key\")\n\
          value = value(0)\n\
          local large = as ~= 'signed' and tostring(value):find '^[-]'\n\
+         local exact = type(value) == 'number' and ('%.0f'):format(value) or value\n\
          local text = as == 'text' and ('\"%s\" (text)'):format(value)\n\
-           or ('%s (%s, %s)'):format(large and hex(value) or value, hex(value), as)\n\
+           or ('%s (%s, %s)'):format(large and hex(value) or exact, hex(value), as)\n\
          local m = monitor {{ summary = text }}\n\
          function m.init() end\n\
          return m\n"

@@ -4,8 +4,9 @@
 //! [`crate::source::replay`] describes the format and reads it. The text contains the events and
 //! everything needed to show them again exactly: times in nanoseconds, values with their type,
 //! names in quotes where needed. The header lists every opened event with its fields, so that a
-//! replay also knows events that did not occur. Two things are not stored: the flags column, and
-//! fields that a script added. Reports are omitted; notes, coverage and stats become comments.
+//! replay also knows events that did not occur. `common_flags` and `common_preempt_count` are
+//! stored unless they are 0; fields that a script added are not. Reports are omitted; notes,
+//! coverage and stats become comments.
 
 use super::ByteSink;
 use super::text::{push_problems, stats_text};
@@ -78,6 +79,14 @@ impl Draw for Events {
         out.push(b' ');
         out.extend_from_slice(event.name.as_bytes());
         out.push(b':');
+        for (name, byte) in ["common_flags", "common_preempt_count"].iter().zip(event.common) {
+            if byte != 0 {
+                out.push(b' ');
+                out.extend_from_slice(name.as_bytes());
+                out.push(b'=');
+                digits::push_u64(out, byte.into());
+            }
+        }
         for (name, value) in &mut *event.fields {
             out.push(b' ');
             out.extend_from_slice(name.as_bytes());

@@ -101,6 +101,7 @@ pub(super) fn draw_event(
         tid,
         cpu,
         flags,
+        common: [0; 2],
         name,
         period,
         fields,

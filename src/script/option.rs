@@ -38,6 +38,8 @@ pub struct OptionSpec {
     pub value_name: Option<String>,
     /// The default value, as it would be typed.
     pub default: Option<String>,
+    /// The shortest duration that it accepts, as it would be typed.
+    pub least: Option<String>,
     /// Whether it must be given.
     pub required: bool,
     /// Whether it is a positional argument. It precedes the command of a workload.
@@ -63,6 +65,8 @@ pub enum OptionKind {
     Number,
     /// A whole number with this minimum.
     Whole(u64),
+    /// A port of TCP or UDP, 1 to 65535.
+    Port,
     /// A share in percent, with or without `%`.
     Percent,
     /// A duration; the unit applies to a number without a suffix.
@@ -135,7 +139,7 @@ impl OptionKind {
     pub fn value_name(&self) -> Option<String> {
         let name = match self {
             OptionKind::Flag | OptionKind::Repeated => return None,
-            OptionKind::Number | OptionKind::Whole(_) => "N",
+            OptionKind::Number | OptionKind::Whole(_) | OptionKind::Port => "N",
             OptionKind::Percent => "PCT",
             OptionKind::Duration(_) => "TIME",
             OptionKind::Size => "SIZE",
@@ -177,6 +181,7 @@ impl OptionSpec {
             help: help.to_owned(),
             value_name: None,
             default: None,
+            least: None,
             required: false,
             positional: false,
             load: None,

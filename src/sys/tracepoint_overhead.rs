@@ -2,12 +2,12 @@
 //! system call.
 
 use std::io;
-use std::time::Instant;
 
 use perf_event_open_sys::bindings as b;
 
 use super::attr::Attr;
 use super::attr::PerfTarget;
+use super::clock;
 use super::perf::PerfEvent;
 use super::ring::Ring;
 use super::tracefs::Tracefs;
@@ -64,7 +64,7 @@ fn open(tracefs: &Tracefs) -> io::Result<PerfEvent> {
     Ok(PerfEvent::open(&attr, target, "raw_syscalls:sys_enter").map_err(io::Error::other)?.event)
 }
 
-/// Returns the nanoseconds per call of the fastest round.
+/// Returns the CPU time per call of the fastest round, in nanoseconds.
 fn least(
     mut before: impl FnMut() -> io::Result<()>,
     after: impl Fn() -> io::Result<()>,
@@ -72,12 +72,12 @@ fn least(
     let mut least = f64::INFINITY;
     for _ in 0..ROUNDS {
         before()?;
-        let begun = Instant::now();
+        let begun = clock::thread_cpu_ns();
         for _ in 0..CALLS {
             // SAFETY: getppid has no preconditions.
             unsafe { libc::getppid() };
         }
-        least = least.min(begun.elapsed().as_nanos() as f64 / f64::from(CALLS));
+        least = least.min((clock::thread_cpu_ns() - begun) as f64 / f64::from(CALLS));
         after()?;
     }
     Ok(least)

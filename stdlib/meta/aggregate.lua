@@ -83,6 +83,8 @@ function l:clear() end
 ---@field top? integer maximum number of rows; Dflt: all
 ---@field style? "top" as in `top`: sums first, 64-bit keys as integers, a line with the time
 ---@field hide_key? boolean
+---@field weight? string title of the sum that is the weight of a flame graph without --weight
+---@field title? string line above the table; Dflt: none
 ---@field name? false|{ [1]: string, [2]?: fun(key: any): string } column of names set by `name`
 ---@field keep? boolean
 

@@ -15,6 +15,10 @@ error "this file describes the API to editors and checkers; it cannot be require
 
 ---@class perilune.DurationSpec: perilune.OptionSpec
 ---@field unit "s"|"ms"|"us"|"ns" unit of a number without a suffix
+---@field least? string the shortest duration that is accepted: `"10us"`; Dflt: 0
+
+---@class perilune.CountSpec: perilune.OptionSpec
+---@field least? integer minimum; Dflt: 1
 
 ---@class perilune.ChoiceSpec: perilune.OptionSpec
 ---@field of string[]
@@ -40,6 +44,11 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---| "freq" # -F: samples per second; Dflt: 100
 ---| "period" # -c: events per sample
 ---| "detail" # --detail[=-1ms,+500us,samecpu]: with --than, all events in between; for `history`
+---| "filter" # --filter GLOBS: tasks by name, for `ev:matching`
+---| "device" # --device M:N,…: disks, for the module `block`
+---| "interruptible" # -S: only interruptible sleep
+---| "uninterruptible" # -D: only uninterruptible sleep
+---| "weight" # --weight count|time: of the flame graph
 ---| "guest" # -G: guests only
 ---| "exclude-user" # --exclude-user
 ---| "exclude-kernel" # --exclude-kernel
@@ -84,6 +93,16 @@ function flag(spec) end
 ---@param spec perilune.OptionSpec
 ---@return perilune.Option
 function number(spec) end
+
+--- A whole number of at least 1, or `least`: `count { "rows", default = 20 }`.
+---@param spec perilune.CountSpec
+---@return perilune.Option
+function count(spec) end
+
+--- A port of TCP or UDP, 1 to 65535: `port { "port" }`.
+---@param spec perilune.OptionSpec
+---@return perilune.Option
+function port(spec) end
 
 --- A percentage: `percent { "than", default = 20 }` accepts `20` and `20%`. With a number, returns
 --- the percentage as text.

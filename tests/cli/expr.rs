@@ -19,6 +19,8 @@ fn expr(words: &[&str]) -> (String, String, Option<i32>) {
 fn constants_have_their_value_and_type() {
     for (typed, expected) in [
         ("(1 << 12) - 1", "4095 (0xfff, signed)"),
+        ("9223372036854775807 + 1", "-9223372036854775808 (0x8000000000000000, signed)"),
+        ("3000000000 * 3000000000", "9000000000000000000 (0x7ce66c50e2840000, signed)"),
         ("-1", "-1 (0xffffffffffffffff, signed)"),
         ("1UL << 63", "0x8000000000000000 (0x8000000000000000, unsigned)"),
         ("printf(\"%d]]\", 7)", "\"7]]\" (text)"),
@@ -46,6 +48,11 @@ fn an_expression_is_checked_against_the_fields_of_an_event() {
     let checked = |text: &str| expr(&[text, "-e", "sched:sched_switch"]);
     assert_eq!(checked("prev_state & 0xff").0, "sched:sched_switch: signed");
     assert_eq!(checked("next_comm").0, "sched:sched_switch: text");
+    let filtered =
+        |filter: &str| expr(&["prev_pid", "-e", &format!("sched:sched_switch/{filter}/")]);
+    assert_eq!(filtered("prev_pid > 0").0, "sched:sched_switch: signed");
+    let (out, err, code) = filtered("zork == 1");
+    assert!(out.is_empty() && err.contains("'zork'") && code == Some(2), "{out} {err}");
     let (_, err, code) = checked("prev_stat");
     assert!(err.contains("did you mean 'prev_state'?") && code == Some(2), "{err}");
 }

@@ -128,6 +128,19 @@ fn a_table_of_stacks_is_a_flame_graph_by_count_or_by_a_sum() {
 }
 
 #[test]
+fn a_sum_by_stack_is_a_table_and_the_weight_of_the_graph() {
+    let folder = folder();
+    let words = ["stackcount", "-e", "kmem:kmalloc", "--sum", "bytes_alloc", "--flame-graph", "x"];
+    let ran = run(&folder, "kmem.events", &words);
+    assert!(ran.status.success(), "{}", stderr(&ran));
+    assert_eq!(read(&folder, "x.folded"), "alloc_skb;__kmalloc 128\nleaky;__kmalloc 512\n");
+    let printed = stdout(&ran);
+    for text in ["bytes_alloc", " 512", "leaky", " 128", "alloc_skb"] {
+        assert!(printed.contains(text), "{text}: {printed}");
+    }
+}
+
+#[test]
 fn a_top_without_a_key_draws_its_stacks() {
     for event in ["sched:sched_switch", "sched:sched_switch//stack/"] {
         let folder = folder();

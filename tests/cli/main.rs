@@ -5,6 +5,7 @@ mod bench;
 mod bundled;
 mod cases;
 mod closed;
+mod counts;
 mod expr;
 mod flame;
 mod help;

@@ -104,9 +104,9 @@ fn a_value_that_a_monitor_refuses_is_a_usage_error() {
     for (args, why) in [
         (&["stat", "--metric", "ipc"][..], "perilune: --metric: 'ipc' is not NAME=EXPRESSION"),
         (&["watchdog", "--than", "30"], "perilune: --than: the kernel's timer expires"),
-        (&["split-lock", "-T", "-1"], "perilune: -T: use a whole number"),
+        (&["split-lock", "-T", "-1"], "perilune: split-lock: -T: `-1` is not a whole number"),
         (&["split-lock", "-e", "page-faults", "-c", "5"], "perilune: -F, -c: use -T"),
-        (&["irq-off", "-L", "1us"], "perilune: -L: the timer period is half of it"),
+        (&["irq-off", "-L", "1us"], "perilune: irq-off: -L: `1us` is too short; use 20us"),
     ] {
         let (code, text) = refused(args);
         assert!(code == Some(2) && text.starts_with(why), "{args:?}: {code:?} {text}");

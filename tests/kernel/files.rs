@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{live::live_tests, load, load::Load, tool::Run};
+use crate::{live::live_tests, load, load::Load, tool::Run, user::command_of_user};
 
 live_tests! {
     reads_and_writes_are_counted_by_file,
@@ -16,6 +16,8 @@ live_tests! {
     each_fsync_is_timed_with_its_file,
     opens_are_printed_with_flags_and_errors,
     a_path_selects_opens_by_the_argument,
+    a_mark_ends_with_the_interval_of_the_uncertain_reading,
+    a_user_who_may_not_read_tracefs_gets_the_remedy,
 }
 
 /// Returns a folder, and the paths of files in it as the kernel prints them.
@@ -81,6 +83,32 @@ fn a_descriptor_that_was_opened_again_has_no_wrong_path() {
     let exact = paths.each_ref().map(|path| rows_of(&run, path).count());
     // Records with the path that open was passed need no mark.
     assert!((marked, exact) == (2, [0, 0]) || (marked, exact) == (0, [1, 1]), "{:?}", run.objects);
+}
+
+fn a_mark_ends_with_the_interval_of_the_uncertain_reading() {
+    let (_folder, [path]) = files(["again"]);
+    let load = Load::new(|| {
+        // Closed before its path can be read, then open for longer than an interval.
+        for stays in [0, 1500, 1500] {
+            let mut file = File::options().create(true).append(true).open(&path).unwrap();
+            file.write_all(b"x").expect("the disk has room");
+            std::thread::sleep(std::time::Duration::from_millis(stays));
+        }
+        linger();
+    });
+    let run = crate::watch(&["files", "-i", "1000", "-p", &load.pid().to_string()], load);
+    let exact: u64 = rows_of(&run, &path).filter_map(|row| row["writes"].as_u64()).sum();
+    let marked = run.sum("writes", "file", format!("{} ?", path.display()));
+    assert_eq!(exact + marked, 3, "{:?}", run.objects);
+    assert!(exact >= 1, "the last write is certain: {:?}", run.objects);
+}
+
+fn a_user_who_may_not_read_tracefs_gets_the_remedy() {
+    let (_folder, mut command) = command_of_user();
+    let output = command.args(["opens", "--duration", "100ms"]).output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success(), "{said}");
+    assert!(said.contains("permission denied on ") && said.contains("run as root"), "{said}");
 }
 
 fn each_fsync_is_timed_with_its_file() {

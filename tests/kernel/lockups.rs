@@ -253,8 +253,8 @@ fn a_period_of_split_locks_is_a_whole_number() {
         let output = own().args(["split-lock", "-T", trigger]).output().expect("the command runs");
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success(), "{said}");
-        let why = "-T: use a whole number: 0 to count only, or 1 and more";
-        assert!(said.contains(why), "{trigger}: {said}");
+        let why = format!("-T: `{trigger}` is not a whole number of at least 0");
+        assert!(said.contains(&why), "{trigger}: {said}");
     }
 }
 

@@ -125,6 +125,9 @@ fn a_script_reads_each_field_by_name() {
         assert(e._branches[0].mispredicted and not e._branches[0].predicted)
         assert(e._branches[0].cycles == 77 and e._branches[1].cycles == 0)
         assert(e._branches[1].from == -0x7f000000 and e._branches[1].predicted)
+        local seen = {}
+        for i, branch in pairs(e._branches) do seen[#seen + 1] = i .. ":" .. branch.to end
+        assert(table.concat(seen, " ") == "0:8192 1:12288", table.concat(seen, " "))
     "#;
     // The kernel writes registers by number.
     let mut names = perilune::sys::registers::NAMES.to_vec();

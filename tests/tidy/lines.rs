@@ -9,7 +9,7 @@ const LONGEST: usize = 400;
 const TABLES: &[(&str, &str)] = &[];
 
 /// Maximum number of code lines of a bundled monitor: one screen.
-const SCREEN: usize = 60;
+const SCREEN: usize = 40;
 
 /// Words that do not describe contents.
 const EMPTY_WORDS: &[&str] = &["util", "utils", "common", "manager", "helper", "helpers", "misc"];

@@ -33,6 +33,9 @@ pub struct EventLine<'a> {
     /// The flags column as in ftrace: irqs off, need-resched, hard/soft irq, preempt depth. `....`
     /// if unknown.
     pub flags: [u8; 4],
+    /// `common_flags` and `common_preempt_count` of the record, from which `flags` are made; 0 for
+    /// a record without them.
+    pub common: [u8; 2],
     /// `sys:name`, or the name of a counter.
     pub name: &'a str,
     /// The count since the previous sample, for a sample of a counter or a clock; None for a

@@ -59,12 +59,16 @@ impl RunContext {
             ("addr", Field::Pointer(slot.addr)),
         ];
         let print = event.format().and_then(|f| self.texts.printer(slot.ev as usize, f, raw));
-        let flags = event.kind().raw_format().map_or(flags::UNKNOWN, |format| {
-            let byte = |name| match format.field(name).map(|f| f.read(raw)) {
-                Some(Ok(Field::Uint(n))) => n as u8,
-                _ => 0,
-            };
-            flags::letters(byte("common_flags"), own_depth(byte("common_preempt_count")))
+        let common = event.kind().raw_format().map(|format| {
+            ["common_flags", "common_preempt_count"].map(|name| {
+                match format.field(name).map(|f| f.read(raw)) {
+                    Some(Ok(Field::Uint(n))) => n as u8,
+                    _ => 0,
+                }
+            })
+        });
+        let flags = common.map_or(flags::UNKNOWN, |[flags, preempt_count]| {
+            flags::letters(flags, own_depth(preempt_count))
         });
         let counts: Vec<(String, u64)> = event.count_fields().zip(counts_of(raw)).collect();
         let mut of_group = counts.iter().map(|(name, count)| (name.as_str(), Field::Uint(*count)));
@@ -101,6 +105,7 @@ impl RunContext {
             tid: slot.tid,
             cpu: slot.cpu.into(),
             flags,
+            common: common.unwrap_or_default(),
             name: &event.name,
             period,
             fields,

@@ -63,7 +63,10 @@ impl Declarer {
         let SelectedEvents { events, glob } = match opened {
             Ok(Some(selected)) => selected,
             Ok(None) => return Ok(None),
-            Err(_) if options.optional => return Ok(None),
+            Err(why) if options.optional => {
+                self.evsels.borrow_mut().remarks.add_missing(format!("{why:#}"));
+                return Ok(None);
+            }
             Err(why) => return Err(format!("{why:#}")),
         };
         let events = self.with_members(&chosen, &options.sampling, events)?;

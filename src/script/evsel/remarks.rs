@@ -11,6 +11,8 @@ pub(in crate::script) struct EventRemarks {
     in_user_mode: [Vec<String>; 2],
     /// Reasons why optional events are not opened, and the names of these events.
     omitted: Vec<(String, Vec<String>)>,
+    /// Why the first optional event could not be looked up.
+    first_missing: Option<String>,
     /// Everything that was added before.
     known: BTreeSet<String>,
 }
@@ -42,9 +44,20 @@ impl EventRemarks {
         self.omitted[at].1.push(name.to_owned());
     }
 
+    /// Adds the reason why an optional event could not be looked up. It is not a remark: another
+    /// event usually takes its place.
+    pub(super) fn add_missing(&mut self, why: String) {
+        self.first_missing.get_or_insert(why);
+    }
+
     /// Returns the first reason why events were omitted, with their names.
     pub(in crate::script) fn first_omitted(&self) -> Option<String> {
         self.omitted.first().map(|(why, names)| format!("{}: {why}", names.join(", ")))
+    }
+
+    /// Returns why the first optional event could not be looked up.
+    pub(in crate::script) fn first_missing(&self) -> Option<&str> {
+        self.first_missing.as_deref()
     }
 
     /// Removes and returns the remarks.
@@ -70,6 +83,15 @@ impl EventRemarks {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_event_that_could_not_be_looked_up_is_a_reason_and_not_a_remark() {
+        let mut remarks = EventRemarks::default();
+        remarks.add_missing("tracefs: permission denied".to_owned());
+        remarks.add_missing("no event 'a:b'".to_owned());
+        assert_eq!(remarks.first_missing(), Some("tracefs: permission denied"));
+        assert!(remarks.take().is_empty());
+    }
 
     #[test]
     fn events_that_differ_for_one_reason_share_a_remark() {

@@ -117,7 +117,10 @@ impl Host {
                     "the recording has none of the events that this monitor counts; {NO_COUNTS}"
                 )
             }
-            None => anyhow::bail!("init declares no event: call evsel in it"),
+            None => match evsels.remarks.first_missing() {
+                Some(why) => anyhow::bail!("no event can be opened: {why}"),
+                None => anyhow::bail!("init declares no event: call evsel in it"),
+            },
         }
     }
 

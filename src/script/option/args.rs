@@ -30,7 +30,9 @@ fn to_arg(option: &OptionSpec) -> Arg {
         OptionKind::Flag => arg.action(ArgAction::SetTrue),
         OptionKind::Repeated => arg.action(ArgAction::Count),
         OptionKind::Events { .. } | OptionKind::List => arg.action(ArgAction::Append),
-        OptionKind::Number => arg.action(ArgAction::Set).allow_negative_numbers(true),
+        OptionKind::Number | OptionKind::Whole(_) | OptionKind::Port => {
+            arg.action(ArgAction::Set).allow_negative_numbers(true)
+        }
         kind => match kind.optional_choice() {
             // Accepts `-g --call-graph dwarf`, a common habit: the last one wins.
             Some((bare, _)) => arg

@@ -10,15 +10,17 @@ use mlua::{Lua, Table, UserData, Value};
 use super::{AttrKind, Attrs, GroupCount, LOADS, OptionKind, OptionSpec, value};
 use crate::base::{
     matching::nearest::{did_you_mean, nearest},
-    text::units::Unit,
+    text::units::{self, Unit},
 };
 
 /// The functions, and the keys that each takes in addition to [`KEYS`].
-const CONSTRUCTORS: [(&str, &[&str]); 10] = [
+const CONSTRUCTORS: [(&str, &[&str]); 12] = [
     ("flag", &["load"]),
     ("number", &[]),
+    ("count", &["least"]),
+    ("port", &[]),
     ("percent", &[]),
-    ("duration", &["unit"]),
+    ("duration", &["unit", "least"]),
     ("size", &[]),
     ("text", &[]),
     ("choice", &["of"]),
@@ -110,6 +112,7 @@ impl OptionConstructor<'_> {
             help: text(table, "help")?.unwrap_or_default(),
             value_name: text(table, "value")?,
             default: default(table)?,
+            least: if self.name == "duration" { text(table, "least")? } else { None },
             required: flag(table, "required")?,
             positional: flag(table, "positional")?,
             load: load(table)?,
@@ -143,6 +146,8 @@ impl OptionConstructor<'_> {
         Ok(match self.name {
             "flag" => OptionKind::Flag,
             "number" => OptionKind::Number,
+            "count" => OptionKind::Whole(least_count(table)?),
+            "port" => OptionKind::Port,
             "percent" => OptionKind::Percent,
             "duration" => OptionKind::Duration(unit(table)?),
             "size" => OptionKind::Size,
@@ -197,6 +202,9 @@ impl OptionSpec {
             !(self.positional && self.short.is_some()),
             "a positional option cannot have `short`"
         );
+        if let Some(least) = &self.least {
+            units::parse_duration_with_unit(least).context("least")?;
+        }
         if let Some(default) = &self.default {
             value::parse_all(self, &[default]).context("default")?;
         }
@@ -264,6 +272,15 @@ fn unit(table: &Table) -> Result<Unit> {
     let Some(suffix) = text(table, "unit")? else { return Ok(Unit::Nanosecond) };
     let known = Unit::ALL.map(Unit::suffix).join(", ");
     Unit::from_suffix(&suffix).ok_or_else(|| anyhow!("no unit '{suffix}'; {known} are known"))
+}
+
+/// Reads the minimum of a count; the default is 1.
+fn least_count(table: &Table) -> Result<u64> {
+    match table.raw_get::<Value>("least")? {
+        Value::Nil => Ok(1),
+        Value::Integer(least) if least >= 0 => Ok(least as u64),
+        _ => bail!("least is a whole number from 0"),
+    }
 }
 
 fn choices(table: &Table) -> Result<Vec<String>> {

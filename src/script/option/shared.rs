@@ -54,6 +54,15 @@ pub fn options() -> Vec<OptionSpec> {
             "draw the delays over time as a heat map in FILE.svg, and write each to FILE.lat; \
              for a monitor without delays, draw the times of its events",
         ),
+        text("filter", "GLOBS", "only tasks with these names: nginx*,!java-debug"),
+        text("device", "M:N,…", "only these devices, by the MAJ:MIN of lsblk"),
+        flag("interruptible", Some('S'), "only interruptible sleep (S)"),
+        flag("uninterruptible", Some('D'), "only uninterruptible sleep (D)"),
+        OptionSpec::new(
+            "weight",
+            OptionKind::Choice { of: ["count", "time"].map(str::to_owned).into(), bare: None },
+            "weight of the flame graph",
+        ),
         flag("guest", Some('G'), "watch guests only"),
         flag("exclude-user", None, "exclude user mode"),
         flag("exclude-kernel", None, "exclude the kernel"),

@@ -54,9 +54,14 @@ impl OptionValue {
 /// Parses a value that was typed, in the option's own unit.
 ///
 /// # Errors
-/// The value is empty or malformed; the error begins with the option.
+/// The value is empty, malformed or below the minimum; the error begins with the option.
 pub fn parse(option: &OptionSpec, text: &str) -> Result<OptionValue> {
-    parse_kind(&option.kind, text).with_context(|| option.typed())
+    let value = parse_kind(&option.kind, text).with_context(|| option.typed())?;
+    if let (OptionValue::DurationNs(ns), Some(least)) = (&value, &option.least) {
+        let too_short = *ns < units::parse_duration_with_unit(least)?;
+        ensure!(!too_short, "{}: `{text}` is too short; use {least} or more", option.typed());
+    }
+    Ok(value)
 }
 
 fn parse_kind(kind: &OptionKind, text: &str) -> Result<OptionValue> {
@@ -65,6 +70,7 @@ fn parse_kind(kind: &OptionKind, text: &str) -> Result<OptionValue> {
         OptionKind::Flag | OptionKind::Repeated => bail!("takes no value; omit `{text}`"),
         OptionKind::Number => OptionValue::Number(number(text)?),
         OptionKind::Whole(least) => OptionValue::Number(whole(text, *least)? as f64),
+        OptionKind::Port => OptionValue::Number(port(text)?),
         OptionKind::Percent => {
             let share = units::parse_percent(text)?;
             ensure!((0.0..=100.0).contains(&share), "`{text}` is not a percentage from 0 to 100");
@@ -172,6 +178,13 @@ fn whole(text: &str, least: u64) -> Result<u64> {
         Some(number) if number >= least && number <= 1 << 53 => Ok(number),
         Some(number) if number >= least => bail!("`{text}` is too large; at most {}", 1u64 << 53),
         _ => bail!("`{text}` is not {example}"),
+    }
+}
+
+fn port(text: &str) -> Result<f64> {
+    match text.trim().parse::<u16>() {
+        Ok(port) if port > 0 => Ok(port.into()),
+        _ => bail!("`{text}` is not a port, a whole number from 1 to 65535"),
     }
 }
 

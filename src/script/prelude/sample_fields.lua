@@ -49,19 +49,34 @@ end
 
 local function fixed() return error("a field cannot be written", 2) end
 
+local function gone() return error("a field of `e` is valid during its handler only", 2) end
+
+--- Iterates over the values of an object at the keys of a list.
+local function at_keys(self, list)
+  local i = 0
+  return function()
+    i = i + 1
+    local key = list[i]
+    if key ~= nil then return key, self[key] end
+  end
+end
+
 --- Returns a metatable whose objects belong to one event of `role` and read it with `read(s, key,
--- self)`.
-local function proxy(role, read, len)
+-- self)`; `keys(s)` lists the keys for `pairs`.
+local function proxy(role, read, keys, len)
   return { __metatable = false, __newindex = fixed,
+    __pairs = function(self)
+      local s = cursor.s
+      if s.ev ~= role or rawget(self, "#") ~= live.n then return gone() end
+      return at_keys(self, keys(s))
+    end,
     __len = len and function(self)
       local s = cursor.s
       return s.ev == role and rawget(self, "#") == live.n and len(s) or 0
     end,
     __index = function(self, key)
       local s = cursor.s
-      if s.ev ~= role or rawget(self, "#") ~= live.n then
-        return error("a field of `e` is valid during its handler only", 2)
-      end
+      if s.ev ~= role or rawget(self, "#") ~= live.n then return gone() end
       return read(s, key, self)
     end }
 end
@@ -92,7 +107,16 @@ local branch = {
     return tonumber(band(rshift(element(s, row, 3 * i + 2), 4), 0xffffLL))
   end,
 }
+local parts_of_branch = { "from", "to", "mispredicted", "predicted", "in_transaction", "aborted",
+  "cycles" }
 local function branches(s, row) return tonumber(sampled(s, row)) / 3 end
+
+--- Returns the indexes 0 to n - 1.
+local function indexes(n)
+  local all = {}
+  for i = 1, n do all[i] = i - 1 end
+  return all
+end
 
 local function no_part(part)
   return error(("a branch has no '%s'; it has from, to, mispredicted, predicted, in_transaction, "
@@ -109,7 +133,8 @@ function make.number(row) return function(s) return exact(cast("int64_t", sample
 function make.text(row) return function(s) return fstr(text_of(ctx, s, row)) end end
 
 function make.registers(row, role)
-  local mt = proxy(role, function(s, name) return register(s, row, name) end)
+  local function names() return registers end
+  local mt = proxy(role, function(s, name) return register(s, row, name) end, names)
   return function() return setmetatable({ ["#"] = live.n }, mt) end, function(s)
     local all = {}
     for _, name in ipairs(registers) do all[name] = register(s, row, name) end
@@ -122,11 +147,11 @@ function make.branches(row, role)
     local read = branch[part]
     if not read then return no_part(part) end
     return read(s, row, rawget(self, "i"))
-  end)
+  end, function() return parts_of_branch end)
   local mt = proxy(role, function(s, i)
     if type(i) ~= "number" or i < 0 or i >= branches(s, row) or i % 1 ~= 0 then no_branch() end
     return setmetatable({ ["#"] = live.n, i = i }, one)
-  end, function(s) return branches(s, row) end)
+  end, function(s) return indexes(branches(s, row)) end, function(s) return branches(s, row) end)
   return function() return setmetatable({ ["#"] = live.n }, mt) end, function(s)
     local all, n = {}, branches(s, row)
     for i = 0, n - 1 do
@@ -135,6 +160,7 @@ function make.branches(row, role)
     end
     return setmetatable({}, { __metatable = false, __newindex = fixed,
       __len = function() return n end,
+      __pairs = function(self) return at_keys(self, indexes(n)) end,
       __index = function(_, i) return all[i] or no_branch() end })
   end
 end
@@ -156,11 +182,13 @@ end
 local function counts(role, read)
   local group = groups[role]
   local function len() return #group end
-  local mt = proxy(role, function(s, key) return read(s, count_at(role, key)) end, len)
+  local function names() return group end
+  local mt = proxy(role, function(s, key) return read(s, count_at(role, key)) end, names, len)
   return function() return setmetatable({ ["#"] = live.n }, mt) end, function(s)
     local all = {}
     for i = 0, #group - 1 do all[i] = read(s, i) end
     return setmetatable({}, { __metatable = false, __newindex = fixed, __len = len,
+      __pairs = function(self) return at_keys(self, group) end,
       __index = function(_, key) return all[count_at(role, key)] end })
   end
 end

@@ -6,7 +6,7 @@
 
 use anyhow::Result;
 
-use super::names::pmus;
+use super::names::{pmus, without_suffix};
 use crate::base::matching::glob;
 use crate::event::kind::pmu_event::ReadPmu;
 use crate::event::kind::properties::FoundNames;
@@ -43,18 +43,6 @@ fn is_box(wanted: &str, pmu: &str) -> bool {
     match glob::is_glob(wanted) {
         true => glob::matches(wanted.as_bytes(), short.as_bytes()),
         false => without_suffix(short) == wanted,
-    }
-}
-
-/// Returns a name without `_` and a number, which is decimal or has more than two hexadecimal
-/// digits.
-fn without_suffix(name: &str) -> &str {
-    let Some((stem, digits)) = name.rsplit_once('_') else { return name };
-    let is_decimal = digits.bytes().all(|digit| digit.is_ascii_digit());
-    let is_hexadecimal = digits.len() > 2 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
-    match !digits.is_empty() && (is_decimal || is_hexadecimal) {
-        true => stem,
-        false => name,
     }
 }
 

@@ -1,21 +1,46 @@
 //! Lists the PMUs of the machine, and the events and terms in their directories.
 
+use std::collections::BTreeMap;
+
 use crate::event::kind::pmu_event::ReadPmu;
 
 /// Maximum number of names in a message.
 const NAMED: usize = 24;
 
-/// Returns the events of all PMUs, such as `msr/tsc/`, sorted.
+/// Returns the events of all PMUs, such as `msr/tsc/`, sorted. Events of boxes are listed for each
+/// box, `uncore_imc_0/reads/`, and if there are several, also merged: `uncore_imc/reads/`.
 pub fn pmu_events(read: &ReadPmu<'_>) -> Vec<String> {
-    let of = |pmu: &String| {
-        aliases(pmu, read).into_iter().map(|alias| format!("{pmu}/{alias}/")).collect::<Vec<_>>()
-    };
-    pmus(read).iter().flat_map(of).collect()
+    let (mut all, mut merged) = (Vec::new(), BTreeMap::<String, usize>::new());
+    for pmu in pmus(read) {
+        let stem = without_suffix(&pmu);
+        for alias in aliases(&pmu, read) {
+            all.push(format!("{pmu}/{alias}/"));
+            if stem != pmu {
+                *merged.entry(format!("{stem}/{alias}/")).or_default() += 1;
+            }
+        }
+    }
+    all.extend(merged.into_iter().filter(|(_, boxes)| *boxes > 1).map(|(name, _)| name));
+    all.sort_unstable();
+    all.dedup();
+    all
 }
 
 /// Returns the names of the PMUs, sorted.
 pub(super) fn pmus(read: &ReadPmu<'_>) -> Vec<String> {
     names("", read)
+}
+
+/// Returns a name without `_` and a number, which is decimal or has more than two hexadecimal
+/// digits.
+pub(super) fn without_suffix(name: &str) -> &str {
+    let Some((stem, digits)) = name.rsplit_once('_') else { return name };
+    let is_decimal = digits.bytes().all(|digit| digit.is_ascii_digit());
+    let is_hexadecimal = digits.len() > 2 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    match !digits.is_empty() && (is_decimal || is_hexadecimal) {
+        true => stem,
+        false => name,
+    }
 }
 
 /// Returns the names of a PMU's events, sorted, without the files of their units.

@@ -219,10 +219,23 @@ fn boxes(path: &str) -> io::Result<String> {
         (Some(at), "type") => Ok(format!("{}\n", 20 + at)),
         (Some(at), "cpumask") => Ok(format!("{at}\n")),
         (Some(_), "format/event") => Ok("config:0-7\n".to_owned()),
+        (Some(0 | 3), "events/") => Ok("of_two\n".to_owned()),
+        (Some(1), "events/") => Ok("of_one\n".to_owned()),
         (Some(0 | 3), "events/of_two") => Ok("event=2\n".to_owned()),
         (None, "type") if pmu == "uncore_imc_free_running" => Ok("40\n".to_owned()),
         _ => Err(io::ErrorKind::NotFound.into()),
     }
+}
+
+#[test]
+fn the_events_of_several_boxes_are_listed_merged_as_well() {
+    let expected = [
+        "uncore_imc/of_two/",
+        "uncore_imc_0/of_two/",
+        "uncore_imc_1/of_one/",
+        "uncore_imc_2/of_two/",
+    ];
+    assert_eq!(pmu_events(&boxes), expected);
 }
 
 #[test]

@@ -39,6 +39,7 @@ fn declare(spec: &Value, shared: &AggregateSettings) -> Checked<NewAggregate> {
         hide_key: false,
         name: None,
         flame: true,
+        weight: None,
         sums: vec![SumColumn::plain(unit.unwrap_or_else(|| "samples".to_owned()), true)],
     };
     let kv = look.new_kv(columns.len(), flame::BYTES, shared);

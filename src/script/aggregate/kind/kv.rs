@@ -53,7 +53,7 @@ fn leaves(lua: &Lua) -> mlua::Result<Table> {
 }
 
 fn declare(spec: &Value, shared: &AggregateSettings) -> Checked<NewAggregate> {
-    let known = ["sums", "count", "top", "style", "hide_key", "name", "title", "keep"];
+    let known = ["sums", "count", "top", "style", "hide_key", "name", "title", "keep", "weight"];
     let spec = AggregateSpec::new("kv", spec, &known)?;
     let mut columns = key_columns("kv", &spec, 0)?;
     let sums = spec.sums()?;
@@ -70,6 +70,7 @@ fn declare(spec: &Value, shared: &AggregateSettings) -> Checked<NewAggregate> {
         hide_key: spec.flag("hide_key", false),
         name: spec.named("name")?,
         flame: false,
+        weight: spec.text("weight")?,
         sums,
     };
     if look.style == Style::Top {
@@ -102,6 +103,8 @@ pub(super) struct KvLook {
     pub(super) name: Option<KeyColumn>,
     /// Whether it was declared as a flame graph: its sum is the weight, regardless of `--weight`.
     pub(super) flame: bool,
+    /// Title of the sum that is the weight of a flame graph without `--weight`.
+    pub(super) weight: Option<String>,
 }
 
 impl KvLook {
@@ -173,8 +176,8 @@ impl KvTable {
         self.draw_rows(&RefCell::new(joined), parts)
     }
 
-    /// Draws counts and sums by the columns that are not stacks (those are in the flame graph).
-    /// Returns None if there are no such columns.
+    /// Draws counts and sums by the columns that are not stacks (those are in the flame graph), or
+    /// with the stacks if there are no such columns. Returns None for a table without keys.
     fn draw_beside_stacks(
         &self,
         kv: &RefCell<Kv>,
@@ -182,8 +185,11 @@ impl KvTable {
     ) -> mlua::Result<Option<Report>> {
         let shown: Vec<bool> =
             parts.columns.iter().flatten().map(|column| column.stack.is_none()).collect();
-        if self.look.flame || self.look.hide_key || !shown.contains(&true) {
+        if self.look.flame || self.look.hide_key {
             return Ok(None);
+        }
+        if !shown.contains(&true) {
+            return self.draw_joined(kv, parts).map(Some);
         }
         let is_shown = |place: usize| shown.get(place).is_none_or(|shown| *shown);
         let joined =
@@ -235,7 +241,8 @@ impl KvTable {
         let named = |wanted: &String| {
             self.look.sums.iter().position(|sum| sum.title.eq_ignore_ascii_case(wanted))
         };
-        let sum = if self.look.flame { Some(0) } else { options.weight.as_ref().and_then(named) };
+        let wanted = options.weight.as_ref().or(self.look.weight.as_ref());
+        let sum = if self.look.flame { Some(0) } else { wanted.and_then(named) };
         match sum.and_then(|at| self.look.sums.get(at)) {
             Some(column) => (sum, unit(&column.title)),
             None => (None, self.look.count.as_deref().unwrap_or("stacks")),
