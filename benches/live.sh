@@ -1,5 +1,5 @@
 #!/bin/bash
-# Prints the live table: own CPU time per event, losses and memory of a release build under two
+# Prints the live table: own CPU time per event, losses and memory of a release build under several
 # loads, several runs each. Run as root on a quiet machine; needs stress-ng and a C compiler.
 # Compare the rows of one run with each other: machines differ, and so does one machine from hour to
 # hour.
@@ -97,3 +97,37 @@ measure "the same, --than 1s --detail"       "${switch[@]}"  -- multi-trace \
   -e sched:sched_switch//key=next_pid/ -k pid --than 1s --detail
 measure "rundelay"                           "${switch[@]}"  -- rundelay
 measure "trace to a file, sched_switch"      "${switch[@]}"  -- trace -e sched:sched_switch
+
+# The monitors that do not print each event, under their natural loads.
+cc -O2 -pthread -o "$scratch/loads" benches/loads.c
+natural() { # LOAD MONITOR OPTION...
+  local name=$1; shift
+  measure "$*" "$scratch/loads" "$name" $((seconds + 4)) -- "$@"
+}
+cd "$scratch"                                  # the loads' files
+natural switches container
+natural containers container
+natural files files
+natural files cache
+natural mapped page-faults
+natural mapped oom
+natural dirty writeback
+natural direct biolatency
+natural packets net
+natural packets irq
+natural dropped net --drops
+natural connections tcp
+natural connections tcp --states
+natural stream tcp --rtt
+natural locks locks
+natural heap malloc
+natural heap funccount -e uprobe:libc.so.6:malloc
+natural heap funclatency -e uprobe:libc.so.6:malloc
+natural heap stackcount -e uprobe:libc.so.6:malloc
+natural names dns
+natural switches cpudist
+natural switches oncpu
+natural switches runqlen
+natural moves sched-migrate
+natural opens kmemprof --alloc kmem:kmem_cache_alloc --free kmem:kmem_cache_free
+natural opens syscalls

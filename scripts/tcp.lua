@@ -43,8 +43,8 @@ local function states(opt)
 end
 
 local function retransmits(opt)
-  local rows = kv { "peer", { "state", tcp.state }, count = "segments" }
-  watch("tcp:tcp_retransmit_skb", opt, function(e) rows:add(tcp.peer_port(e), e.state) end)
+  local rows = kv { { "peer", tcp.peer_text }, { "state", tcp.state }, count = "segments" }
+  watch("tcp:tcp_retransmit_skb", opt, function(e) rows:add(tcp.peer(e), e.state) end)
 end
 
 function m.init(opt)

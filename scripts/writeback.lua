@@ -1,6 +1,7 @@
---- Pages of files that processes make dirty, pages that are written back, and stalls of writers.
--- `dirtied`: pages that became dirty, by the task that changed them; metadata of the file system is
--- included. A page that is changed again before it is written counts once.
+--- Data of files that processes make dirty, pages that are written back, and stalls of writers.
+-- `dirtied`: folios that became dirty, by the task that changed them; metadata of the file system
+-- is included. A folio is one page, or several that the file system handles as one (ext4, XFS,
+-- btrfs); its event has no size. A folio that is changed again before it is written counts once.
 -- `written back`: pages that flusher threads wrote, and how often they visited a file with dirty
 -- data. What a process writes by fsync is not included: syscalls and blktrace show it.
 -- `stalls`: pauses of writers in balance_dirty_pages(), when more is dirty than vm.dirty_ratio and
@@ -10,7 +11,7 @@
 --   perilune writeback -i 1000
 --   perilune writeback --files
 local m = monitor {
-  summary = "dirty pages by process, pages written back, and stalls of writers",
+  summary = "dirty folios by process, pages written back, and stalls of writers",
   group = "disk", order = false, emits = {},
   idle = "no process wrote to a file on a disk",
   options = {
@@ -21,7 +22,7 @@ local m = monitor {
 
 function m.init(opt)
   local inode, than = opt.files and "inode", opt.than or math.huge
-  local dirtied = kv { "pid", "comm", "device", inode, count = "pages", title = "dirtied" }
+  local dirtied = kv { "pid", "comm", "device", inode, count = "folios", title = "dirtied" }
   local sums = { { "pages", first = true }, "visits" }
   local written = kv { "device", inode, sums = sums, title = "written back" }
   local stalls = latency { "pid", "comm", "device", title = "stalls" }

@@ -325,8 +325,12 @@ impl Hasher for TidHasher {
     }
 
     fn write_u32(&mut self, id: u32) {
+        self.write_u64(u64::from(id));
+    }
+
+    fn write_u64(&mut self, id: u64) {
         // The table takes its bucket from the low bits and its tag from the top seven.
-        let mixed = (self.0 ^ u64::from(id)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ id).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.0 = mixed ^ (mixed >> 32);
     }
 }

@@ -8,19 +8,19 @@ local IPPROTO_TCP, MSG_PEEK = 6, 2
 --- Returns the tables of connections that ended, and a function that adds one: `c` is its state,
 --- `e` the event that ended it.
 local function tables(opt)
-  local times = latency { "comm", "how", "peer", title = "connections", count = "conns" }
-  local bytes = kv { "comm", "how", "peer", sums = { "sent", "received" }, title = "bytes" }
-  local trips = opt.rtt and latency {
-    "comm", "how", "peer", title = "round trip", count = "conns",
-  }
+  local to, sums = { "peer", tcp.peer_text }, { "sent", "received" }
+  local times = latency { "comm", "how", to, title = "connections", count = "conns" }
+  local bytes = kv { "comm", "how", to, sums = sums, title = "bytes" }
+  local trips = opt.rtt and latency { "comm", "how", to, title = "round trip", count = "conns" }
   return function(c, e, life)
-    local peer = c.how == "accept" and c.peer:match "^%[?(.-)%]?:%d+$" or c.peer
+    local peer = c.peer
+    if c.how == "accept" then peer = tcp.host(peer) end
     times:add(life, c.comm, c.how, peer)
     bytes:add(c.comm, c.how, peer, c.sent, c.received)
     if trips and c.rtt > 0 then trips:add(c.rtt * 1e3, c.comm, c.how, peer) end
     if not opt.each then return end
     emit {
-      pid = c.pid, comm = c.comm, how = c.how, port = e.sport, peer = c.peer,
+      pid = c.pid, comm = c.comm, how = c.how, port = e.sport, peer = tcp.peer_text(c.peer),
       sent = c.sent, received = c.received, ms = life / 1e6, rtt_us = c.rtt > 0 and c.rtt or nil,
     }
   end
@@ -32,7 +32,7 @@ function connections.watch(opt, watch)
     "how", "peer", "pid", "comm", "sent", "received", "rtt", "ended", key = "pointer",
   }
   local add = tables(opt)
-  local older = kv { "comm", "peer", count = "conns", title = "older" }
+  local older = kv { "comm", { "peer", tcp.peer_text }, count = "conns", title = "older" }
 
   --- Sets the process of an accepted connection: an event outside of a system call is raised by
   --- any task, an interrupted one.
@@ -42,16 +42,16 @@ function connections.watch(opt, watch)
   watch("sock:inet_sock_set_state", opt, function(e)
     local sk, from, to = e.skaddr, e.oldstate, e.newstate
     if to == tcp.SYN_SENT then
-      open:open(sk, e, "failed", tcp.peer_port(e), e._pid, e._comm, 0, 0, 0, 0)
+      open:open(sk, e, "failed", tcp.peer(e), e._pid, e._comm, 0, 0, 0, 0)
     elseif to == tcp.SYN_RECV then
-      open:open(sk, e, "accept", tcp.peer_port(e), 0, "-", 0, 0, 0, 0)
+      open:open(sk, e, "accept", tcp.peer(e), 0, "-", 0, 0, 0, 0)
     elseif from ~= tcp.LISTEN then
       local c = open:get(sk)
       if c and to == tcp.ESTABLISHED and from == tcp.SYN_SENT then c.how = "connect" end
       local closes = to == tcp.FIN_WAIT1 or to == tcp.LAST_ACK
       if c and closes then owned_by(c, e) end
       if c and to == tcp.CLOSE then c.ended = e._time - c.time end
-      if not c and closes then older:add(e._comm, tcp.peer_port(e)) end
+      if not c and closes then older:add(e._comm, tcp.peer(e)) end
     end
   end):filter "protocol == 6"
   -- Data may be read after the state CLOSE, until the process closes the socket. Then the port of a

@@ -43,20 +43,9 @@ function Levels:widen()
   end
 end
 
---- Adds the level that a key had until `time`. Ignores keys that were not declared.
----@param key integer
----@param time number
----@param value number
-function Levels:add(key, time, value)
-  local level = self.by[key]
-  if not level then return end
-  local from = level.at
-  if time <= from then return end
-  level.at = time
-  if value == 0 then return end
-  level.area, level.most = level.area + value * (time - from), math.max(level.most, value)
-  local times, top = level.times, math.min(value, 3)
-  times[top] = times[top] + time - from
+--- Adds a level from one time to another to the parts, and makes room for them. Separate from
+--- `add`, which calls it about once per part: a loop in a handler costs more than the rest of it.
+local function spread(self, level, from, time, value)
   while time - self.start >= 2 * PARTS * self.width do self:widen() end
   while from < time do
     local i = math.floor((from - self.start) / self.width)
@@ -64,6 +53,25 @@ function Levels:add(key, time, value)
     level.parts[i] = (level.parts[i] or 0) + value * (till - from)
     from = till
   end
+end
+
+--- Adds the level that a key had until `time`. Ignores keys that were not declared.
+---@param key integer
+---@param time number
+---@param value number
+function Levels:add(key, time, value)
+  local level = self.by[key]
+  if not level or time <= level.at then return end
+  local from = level.at
+  level.at = time
+  if value == 0 then return end
+  local area, times, top = value * (time - from), level.times, math.min(value, 3)
+  level.area, level.most = level.area + area, math.max(level.most, value)
+  times[top] = times[top] + time - from
+  local start, width, parts = self.start, self.width, level.parts
+  local part = math.floor((time - start) / width)
+  if from >= start + part * width and parts[part] then parts[part] = parts[part] + area
+  else spread(self, level, from, time, value) end
 end
 
 --- Returns the average of each part as one character, rounded up: `.` for 0, `+` for more than 9.

@@ -36,8 +36,8 @@ pub struct RecordLayout {
     trailer: Places,
 }
 
-/// A sample's fields up to its raw data, and its cgroup. Fields that the event does not have are 0
-/// or empty, except that `period` is 1.
+/// A sample's fields up to its raw data. Fields that the event does not have are 0 or empty, except
+/// that `period` is 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample<'a> {
     /// `PERF_SAMPLE_IDENTIFIER` or `PERF_SAMPLE_ID`, which are the same number: the event's id.
@@ -64,8 +64,6 @@ pub struct Sample<'a> {
     pub callchain: Words<'a>,
     /// A tracepoint's record, with up to seven bytes of padding.
     pub raw: &'a [u8],
-    /// `PERF_SAMPLE_CGROUP`, the only field after the raw data that is decoded here.
-    pub cgroup: u64,
     rest: Words<'a>,
 }
 
@@ -166,8 +164,7 @@ impl RecordLayout {
         &self.shape
     }
 
-    /// Decodes a sample from its bytes after the header. Data after the raw data is decoded only
-    /// for the cgroup.
+    /// Decodes a sample from its bytes after the header, up to its raw data.
     ///
     /// # Errors
     /// The sample is shorter than its layout requires.
@@ -194,7 +191,6 @@ impl RecordLayout {
             read: ReadFormat::default(),
             callchain: Words::default(),
             raw: &[],
-            cgroup: 0,
             rest: Words::default(),
         };
         let shape = &self.shape;
@@ -210,16 +206,7 @@ impl RecordLayout {
             sample.raw = take_raw(&mut words).ok_or(Bad::Raw)?;
         }
         sample.rest = words;
-        if shape.samples(abi::PERF_SAMPLE_CGROUP) {
-            sample.cgroup = self.cgroup_in(words)?;
-        }
         Ok(sample)
-    }
-
-    /// Not inlined, and takes only the words, so that common samples stay in registers.
-    #[inline(never)]
-    fn cgroup_in(&self, rest: Words<'_>) -> Result<u64, Bad> {
-        SampleExtra::decode(&self.shape, rest).map(|rest| rest.cgroup)
     }
 
     /// Decodes the fields after the raw data of a sample of this layout.

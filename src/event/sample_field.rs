@@ -29,8 +29,6 @@ pub struct SampleField {
     pub bit: u32,
     /// How scripts see it.
     pub kind: FieldValue,
-    /// Returns its word of the tail.
-    word: fn(&SampleExtra<'_>) -> u64,
 }
 
 /// How scripts see a field.
@@ -91,23 +89,32 @@ impl FieldValue {
 /// The last word of a tail.
 pub const TAIL_MARK: u64 = 0x656c_6966_6c72_6570;
 
+/// Words of a tail without its lists.
+pub const TAIL_WORDS: usize = SAMPLE_FIELDS.len() + 1;
+
 /// Bytes of a tail without its lists.
-pub const TAIL_BYTES: usize = 8 * (SAMPLE_FIELDS.len() + 1);
+pub const TAIL_BYTES: usize = 8 * TAIL_WORDS;
 
 macro_rules! fields {
     ($($name:literal $bit:ident $kind:ident $(($part:expr))? |$x:ident| $word:expr;)*) => {
-        &[$(SampleField {
+        /// The fields. `stdlib/meta/record.lua` documents them.
+        pub const SAMPLE_FIELDS: &[SampleField] = &[$(SampleField {
             name: $name,
             bit: abi::$bit,
             kind: $kind $(($part))?,
-            word: |$x| $word,
-        }),*]
+        }),*];
+
+        /// Returns the words of a tail that follow its lists: one array, without a call per field,
+        /// because it is made for each event.
+        #[inline]
+        pub fn tail_words(extra: &SampleExtra<'_>) -> [u64; TAIL_WORDS] {
+            [$({ let $x = extra; $word },)* TAIL_MARK]
+        }
     };
 }
 
-/// The fields. `stdlib/meta/record.lua` documents them.
 #[rustfmt::skip]
-pub const SAMPLE_FIELDS: &[SampleField] = fields! {
+fields! {
     "_weight"         PERF_SAMPLE_WEIGHT         Number                    |x| x.weight;
     "_data_src"       PERF_SAMPLE_DATA_SRC       Number                    |x| x.data_src;
     "_data_op"        PERF_SAMPLE_DATA_SRC       Memory(MemoryPart::Op)    |x| x.data_src;
@@ -127,7 +134,7 @@ pub const SAMPLE_FIELDS: &[SampleField] = fields! {
     "_branches"       PERF_SAMPLE_BRANCH_STACK   Branches                  |x| size(Branches, x);
     "_counts"         PERF_SAMPLE_READ           Counts                    |x| size(Counts, x);
     "_totals"         PERF_SAMPLE_READ           Totals                    |x| size(Totals, x);
-};
+}
 
 /// Returns the size of a field's list in words.
 fn size(kind: FieldValue, extra: &SampleExtra<'_>) -> u64 {
@@ -211,11 +218,13 @@ pub const fn word_from_end(row: usize) -> usize {
     TAIL_BYTES - 8 * row
 }
 
-/// Returns the words of a tail.
-pub fn tail<'a>(extra: &'a SampleExtra<'a>) -> impl Iterator<Item = u64> + 'a {
-    let lists = SAMPLE_FIELDS.iter().flat_map(|field| field.kind.list(extra).iter());
-    let words = SAMPLE_FIELDS.iter().map(|field| (field.word)(extra));
-    lists.chain(words).chain([TAIL_MARK])
+/// The kinds of field that have a list, in the order of the table.
+const LISTS: [FieldValue; 5] = [Registers, UserRegisters, Branches, Counts, Totals];
+
+/// Returns the lists of a tail.
+#[inline]
+pub fn tail_lists<'a>(extra: &SampleExtra<'a>) -> impl Iterator<Item = u64> + use<'a> {
+    LISTS.map(|kind| kind.list(extra)).into_iter().flat_map(|list| list.iter())
 }
 
 /// Returns the list `_counts` of a record; empty if it has none. Only the list `_totals` stands

@@ -1,8 +1,9 @@
 //! Paths and container names of the control groups that samples name by id.
 
 use hashbrown::HashMap;
-use std::hash::RandomState;
+use std::hash::BuildHasherDefault;
 
+use super::TidHasher;
 use super::containers::ContainerFiles;
 use crate::sys::cgroup::CgroupHierarchy;
 
@@ -16,7 +17,7 @@ pub struct Cgroups {
     /// None until the first lookup; then None inside if no hierarchy is mounted.
     hierarchy: Option<Option<CgroupHierarchy>>,
     files: ContainerFiles,
-    known: HashMap<u64, KnownCgroup, RandomState>,
+    known: HashMap<u64, KnownCgroup, BuildHasherDefault<TidHasher>>,
 }
 
 struct KnownCgroup {
@@ -30,15 +31,13 @@ impl Cgroups {
     /// Returns the path of a control group, NUL-terminated: `/` for the root, `cgroup:ID` if it is
     /// not known, for example because it was removed.
     pub fn path(&mut self, id: u64) -> &[u8] {
-        &self.known(id).path
+        &self.known(id).0.path
     }
 
     /// Returns the name of the container of a control group, NUL-terminated; `-` if it does not
     /// belong to a container.
     pub fn container(&mut self, id: u64) -> &[u8] {
-        self.known(id);
-        let Cgroups { files, known, .. } = self;
-        let Some(one) = known.get_mut(&id) else { return b"-\0" };
+        let (one, files) = self.known(id);
         one.container.get_or_insert_with(|| {
             let path = one.path.strip_suffix(b"\0").unwrap_or(&one.path);
             let name = files.name_of(&String::from_utf8_lossy(path));
@@ -46,16 +45,18 @@ impl Cgroups {
         })
     }
 
-    fn known(&mut self, id: u64) -> &mut KnownCgroup {
+    fn known(&mut self, id: u64) -> (&mut KnownCgroup, &mut ContainerFiles) {
         if self.known.len() >= CGROUPS_MAX && !self.known.contains_key(&id) {
             self.known.clear();
         }
-        let hierarchy = self.hierarchy.get_or_insert_with(CgroupHierarchy::find).as_ref();
-        self.known.entry(id).or_insert_with(|| {
+        let Cgroups { hierarchy, files, known } = self;
+        let one = known.entry(id).or_insert_with(|| {
+            let hierarchy = hierarchy.get_or_insert_with(CgroupHierarchy::find).as_ref();
             let path = hierarchy.and_then(|hierarchy| hierarchy.path_of(id));
             let path = path.unwrap_or_else(|| format!("cgroup:{id}").into_bytes());
             KnownCgroup { path: terminated(path), container: None }
-        })
+        });
+        (one, files)
     }
 }
 

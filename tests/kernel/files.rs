@@ -14,6 +14,7 @@ live_tests! {
     reads_and_writes_are_counted_by_file,
     a_descriptor_that_was_opened_again_has_no_wrong_path,
     each_fsync_is_timed_with_its_file,
+    each_msync_is_timed_without_a_file,
     opens_are_printed_with_flags_and_errors,
     a_path_selects_opens_by_the_argument,
     a_mark_ends_with_the_interval_of_the_uncertain_reading,
@@ -128,6 +129,40 @@ fn each_fsync_is_timed_with_its_file() {
         assert_eq!(sum, calls, "{:?}", run.objects);
         assert!(rows.iter().all(|row| row["call"] == call), "{:?}", run.objects);
     }
+    run.is_complete();
+}
+
+fn each_msync_is_timed_without_a_file() {
+    const SIZE: usize = 4096;
+    let (_folder, [path]) = files(["mapped"]);
+    let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
+    file.set_len(SIZE as u64).unwrap();
+    let load = Load::new(|| {
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a new mapping of a file of that size, which only this task uses.
+        let failed = unsafe {
+            let at = libc::mmap(
+                std::ptr::null_mut(),
+                SIZE,
+                access,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                0,
+            );
+            let writes = (0..3).filter(|i| {
+                *at.cast::<u8>() = *i;
+                libc::msync(at, SIZE, libc::MS_SYNC) != 0
+            });
+            writes.count()
+        };
+        assert_eq!(failed, 0);
+        linger();
+    });
+    let pid = load.pid();
+    let run = crate::watch(&["fsync", "-p", &pid.to_string()], load);
+    let rows: Vec<_> = run.of("row").filter(|row| row["call"] == "msync").collect();
+    assert_eq!(rows.iter().filter_map(|row| row["calls"].as_u64()).sum::<u64>(), 3, "{rows:?}");
+    assert!(rows.iter().all(|row| row["pid"] == pid && row["file"] == "-"), "{rows:?}");
     run.is_complete();
 }
 

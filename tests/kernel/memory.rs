@@ -72,7 +72,7 @@ fn pages_of_a_file_are_read_added_and_removed() {
 
 fn each_dirty_page_is_counted_and_written_back() {
     let (run, sum) = of_file(&["writeback", "--files", "-a"], &["sync"]);
-    let dirtied = sum(&run, "dirtied", "pages");
+    let dirtied = sum(&run, "dirtied", "folios");
     if dirtied == 0 {
         skip_anywhere("the file system of the temporary folder is not on a disk");
     }

@@ -10,7 +10,7 @@ use perilune::decode::format::Format;
 use perilune::decode::sample_extra::{BranchStack, SampleExtra, SampledRegisters};
 use perilune::event::catalog::Catalog;
 use perilune::event::kind::{Counter, Event, Tracepoint};
-use perilune::event::sample_field::tail;
+use perilune::event::sample_field::{tail_lists, tail_words};
 use perilune::event::sampling::Sampling;
 use perilune::script::host::{Host, Rules, Setting};
 use perilune::script::load::library::{Library, Script, ScriptOrigin};
@@ -70,7 +70,8 @@ fn handle(body: &str, extra: &SampleExtra<'_>) -> u64 {
     let mut host = begin(body, true).unwrap();
     let mut batch = Batch::new(host.roles().len());
     host.attach(batch.addresses()).unwrap();
-    let record: Vec<u8> = tail(extra).flat_map(u64::to_ne_bytes).collect();
+    let words = tail_lists(extra).chain(tail_words(extra));
+    let record: Vec<u8> = words.flat_map(u64::to_ne_bytes).collect();
     assert!(batch.push(Slot { time: 1.0, ..Slot::of(&record) }));
     // SAFETY: the slot points to the record, which lives until the end of this function.
     unsafe { host.dispatch(&mut batch) };

@@ -103,7 +103,6 @@ fn compare(
     prop_assert_eq!(sample.callchain.iter().collect::<Vec<_>>(), chain);
     let raw = if asked(abi::PERF_SAMPLE_RAW) { &values.raw[..] } else { &[] };
     prop_assert_eq!(sample.raw, raw);
-    prop_assert_eq!(sample.cgroup, one(abi::PERF_SAMPLE_CGROUP, values.cgroup));
     Ok(())
 }
 

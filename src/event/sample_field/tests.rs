@@ -2,6 +2,17 @@
 
 use super::*;
 
+fn tail(extra: &SampleExtra<'_>) -> impl Iterator<Item = u64> {
+    tail_lists(extra).chain(tail_words(extra))
+}
+
+#[test]
+fn each_kind_with_several_values_has_its_list_in_the_order_of_the_table() {
+    let several = |kind: &FieldValue| matches!(kind.name(), "registers" | "branches" | "counts");
+    let kinds = SAMPLE_FIELDS.iter().map(|field| field.kind).filter(several);
+    assert_eq!(kinds.collect::<Vec<_>>(), LISTS);
+}
+
 #[test]
 fn each_field_has_a_name_of_its_own_and_one_bit() {
     for (row, field) in SAMPLE_FIELDS.iter().enumerate() {

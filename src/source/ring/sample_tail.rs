@@ -5,7 +5,7 @@ use super::decoder::CallRegisters;
 use super::group_counts::GroupCounts;
 use crate::decode::sample::{RecordLayout, Sample};
 use crate::decode::sample_extra::SampleExtra;
-use crate::event::sample_field::tail;
+use crate::event::sample_field::{TAIL_WORDS, tail_lists, tail_words};
 use crate::source::chain_memory::{ChainMemory, RECORD};
 
 impl ChainMemory {
@@ -42,9 +42,16 @@ impl ChainMemory {
                 let bits = (0..u64::BITS).filter(|bit| registers.mask >> bit & 1 != 0);
                 self.words.extend(bits.filter_map(|bit| extra.regs_intr.get(bit)));
             }
-            None => self.words.extend(sample.raw.chunks(8).take(RECORD).map(padded)),
+            None => {
+                let (words, last) = sample.raw.as_chunks();
+                self.words.extend(words.iter().take(RECORD).map(|word| u64::from_ne_bytes(*word)));
+                if !last.is_empty() {
+                    self.words.push(padded(last));
+                }
+            }
         }
-        self.words.extend(tail(extra).take(RECORD + 1));
+        self.words.extend(tail_lists(extra).take(RECORD + 1 - TAIL_WORDS));
+        self.words.extend_from_slice(&tail_words(extra));
         let words = &self.words[start..];
         if words.len() > RECORD {
             self.words.truncate(start);
@@ -54,7 +61,7 @@ impl ChainMemory {
     }
 }
 
-/// Returns up to eight bytes as a word, with zeros after them in memory.
+/// Returns less than eight bytes as a word, with zeros after them in memory.
 fn padded(bytes: &[u8]) -> u64 {
     let mut word = [0; 8];
     word[..bytes.len()].copy_from_slice(bytes);
