@@ -37,8 +37,7 @@ function m.init(opt)
     -- The descriptor is looked up as soon as possible.
     evsel("syscalls:sys_exit_" .. name, { optional = true, wakeup_events = 1 }, function(e)
       local call, ret = calls:close(e._tid, e), e.ret
-      if not call then return end
-      if opt.failed and ret >= 0 then return end
+      if not call or opt.failed and ret >= 0 then return end
       results:add(e._comm, e._pid, math.min(ret, 0))
       local now = ret >= 0 and call.path:sub(1, 1) ~= "/" and fd_path(e._pid, ret)
       emit { comm = e._comm, pid = e._pid, path = call.path ~= "" and call.path or nil,

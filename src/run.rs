@@ -63,6 +63,16 @@ pub enum Outcome {
     NoWorkload(ErrorKind),
 }
 
+impl Outcome {
+    /// Returns the outcome with the status of a workload that ended by itself.
+    fn of_workload(self, ended: Option<ExitStatus>) -> Outcome {
+        match (self, ended) {
+            (Outcome::Done, Some(status)) => Outcome::Workload(status),
+            (outcome, _) => outcome,
+        }
+    }
+}
+
 /// Runs the script that `host` has loaded until the run ends. `started` is when the process began.
 ///
 /// # Errors

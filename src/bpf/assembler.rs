@@ -104,12 +104,16 @@ const BY_REGISTER: u8 = 0x08;
 pub enum BpfHelper {
     /// `bpf_map_lookup_elem(map, key)`.
     MapLookup = 1,
+    /// `bpf_get_smp_processor_id()`.
+    ProcessorId = 8,
     /// `bpf_get_current_pid_tgid()`: the process in the upper half, the thread in the lower one.
     CurrentTask = 14,
     /// `bpf_perf_event_output(ctx, map, flags, data, size)`.
     PerfOutput = 25,
     /// `bpf_probe_read_user_str(dst, size, address)`.
     ReadUserText = 114,
+    /// `bpf_get_attach_cookie(ctx)`: the number that the attachment has.
+    AttachCookie = 174,
 }
 
 /// A position in a program, to which jumps lead.

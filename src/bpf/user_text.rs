@@ -11,6 +11,7 @@
 
 use super::assembler::BpfRegister::{self, *};
 use super::assembler::{AccessSize, Assembler, BpfHelper, JumpIf, Label};
+use super::record_output::{FAILED_AT, increment, look_up, write_record};
 
 /// Maximum bytes of a string with its NUL: `PATH_MAX`.
 pub const TEXT_MAX: usize = 4096;
@@ -27,8 +28,6 @@ const TEXTS_MAX: usize = 3;
 
 /// Size in bytes of a CPU's counters ([`UserTextCounts`]).
 pub const COUNTS_BYTES: usize = 16;
-/// Offset of the number of records that could not be written.
-const FAILED_AT: i16 = 0;
 /// Offset of the number of strings that could not be read.
 const FAULTS_AT: i16 = 8;
 
@@ -128,25 +127,13 @@ impl UserTextRecord {
         code.set_low(R3, -1);
         code.copy(R4, R8);
         code.copy(R5, R9);
-        code.call(BpfHelper::PerfOutput);
-        code.jump_if(JumpIf::SignedGreaterEqual, R0, 0, out);
-        for uncounted in [NOT_ON_THIS_CPU, NOT_ENABLED, RING_IS_FULL] {
-            code.jump_if(JumpIf::Equal, R0, -uncounted, out);
-        }
-        increment(&mut code, maps.counts, FAILED_AT);
+        write_record(&mut code, maps.counts, out);
         code.place(out);
         code.set(R0, 1);
         code.exit();
         code.finish()
     }
 }
-
-/// `ENOENT`: the array has no event for this CPU, which is not watched.
-const NOT_ON_THIS_CPU: i32 = 2;
-/// `EOPNOTSUPP`: the event of this CPU is off.
-const NOT_ENABLED: i32 = 95;
-/// `ENOSPC`, counted by `PERF_FORMAT_LOST`.
-const RING_IS_FULL: i32 = 28;
 
 /// Appends a string at the offset R9 of the record, and its location; R9 is then behind it.
 fn read_text(code: &mut Assembler, text: AddedText, counts: i32) -> Option<()> {
@@ -177,27 +164,6 @@ fn read_text(code: &mut Assembler, text: AddedText, counts: i32) -> Option<()> {
 fn end_of_record(code: &mut Assembler, register: BpfRegister) {
     code.copy(register, R8);
     code.add(register, R9);
-}
-
-/// Sets R0 to the address of this CPU's value in an array of one entry; 0 never happens, but has to
-/// be checked. Changes R1 to R5.
-fn look_up(code: &mut Assembler, map: i32) {
-    code.store_constant(AccessSize::B4, R10, -4, 0);
-    code.set_map(R1, map);
-    code.copy(R2, R10);
-    code.add_constant(R2, -4);
-    code.call(BpfHelper::MapLookup);
-}
-
-/// Adds 1 to a counter; changes R0 to R5.
-fn increment(code: &mut Assembler, counts: i32, counter: i16) {
-    let end = code.label();
-    look_up(code, counts);
-    code.jump_if(JumpIf::Equal, R0, 0, end);
-    code.load(AccessSize::B8, R1, R0, counter);
-    code.add_constant(R1, 1);
-    code.store(AccessSize::B8, R0, counter, R1);
-    code.place(end);
 }
 
 impl UserTextCounts {

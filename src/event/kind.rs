@@ -115,11 +115,16 @@ impl Event {
     /// runs at each occurrence and for all tasks, so other ways of sampling are left to perf; so is
     /// a group, which counts the tracepoint itself.
     pub fn is_with_user_text(&self, sampling: &Sampling) -> bool {
+        let format = self.kind().raw_format();
+        self.is_writable_by_program(sampling)
+            && format.is_some_and(|format| !format.user_text.is_empty())
+    }
+
+    /// Returns whether a BPF program could write its samples: each one, and nothing is counted.
+    pub fn is_writable_by_program(&self, sampling: &Sampling) -> bool {
         let every = sampling.freq.is_none() && sampling.period.unwrap_or(1) == 1;
         let alone = sampling.group.is_none() && self.counted.is_empty();
-        let plain = sampling.fields.is_empty() && !sampling.count && alone;
-        let format = self.kind().raw_format();
-        every && plain && format.is_some_and(|format| !format.user_text.is_empty())
+        every && alone && sampling.fields.is_empty() && !sampling.count
     }
 
     /// Returns the event as it is described in the header of a recording.

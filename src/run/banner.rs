@@ -77,6 +77,9 @@ pub(super) fn print_banner(host: &Host, live: &Live, request: &RunRequest, sourc
             let text = format!("task records also from CPU {cpus}, with smaller rings");
             context.note(Level::Info, &text);
         }
+        for line in live.function_notes() {
+            context.note(Level::Info, line);
+        }
         for line in filters::explain(&roles, EventOrigin::Kernel) {
             context.note(Level::Info, &line);
         }

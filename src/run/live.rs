@@ -23,10 +23,11 @@ use crate::base::report::coverage::Coverage;
 use crate::base::report::draw::Level;
 use crate::base::text::units::counted;
 use crate::script::context::shared::SharedContext;
+use crate::script::evsel::role::Role;
 use crate::script::host::{Host, Rules};
 use crate::script::option::opt;
 use crate::source::live::Live;
-use crate::source::open::probe_limit;
+use crate::source::open::{OpeningInterrupted, probe_limit};
 use crate::sys::child::Workload;
 use crate::sys::sched::{self, RtBoost};
 use crate::sys::signal;
@@ -63,18 +64,15 @@ pub(super) fn run(
     {
         return workload::not_loaded(why, settings);
     }
-    let mut live = Live::open(openings, &source, roles.len())
-        .map_err(|why| workload::refusal(why, request, &roles))?;
-    for refused in live.refused() {
-        host.filter_here(refused.role, refused.rest.clone())?;
-    }
-    let sched = roles.iter().any(|r| r.event.is_scheduler_event());
-    host.context().hide_process((sched && !settings.watch_self).then(std::process::id));
-    host.attach(live.batch().addresses())?;
+    signal::install()?;
+    let mut live = match Live::open(openings, &source, roles.len()) {
+        Ok(live) => live,
+        Err(why) => return not_opened(why, request, &roles),
+    };
+    attach(&mut host, &live, &roles, settings)?;
     let screen = begin_output(&host, request, &mut live, &roles)?;
     let context = host.context().clone();
     prepare_naming(&host, settings, &source, &catalog);
-    signal::install()?;
     if settings.stats {
         host.watch_compiler()?;
         host.sample_interpreter()?;
@@ -113,10 +111,35 @@ pub(super) fn run(
     let ended = workload::end(workload.as_mut(), host.context());
     watched?;
     let outcome = finish(host, live, show, &schedule, request, &cost, upkeep.changes)?;
-    Ok(match (outcome, ended) {
-        (Outcome::Done, Some(status)) => Outcome::Workload(status),
-        (outcome, _) => outcome,
-    })
+    Ok(outcome.of_workload(ended))
+}
+
+/// Connects the script to the open events.
+fn attach(
+    host: &mut Host,
+    live: &Live,
+    roles: &[Role],
+    settings: &RunOptions,
+) -> anyhow::Result<()> {
+    for refused in live.refused() {
+        host.filter_here(refused.role, refused.rest.clone())?;
+    }
+    let sched = roles.iter().any(|r| r.event.is_scheduler_event());
+    host.context().hide_process((sched && !settings.watch_self).then(std::process::id));
+    host.attach(live.batch().addresses())?;
+    Ok(())
+}
+
+/// Returns the outcome of a run whose events were not opened because the user ended it.
+///
+/// # Errors
+/// The kernel refused an event.
+fn not_opened(why: anyhow::Error, request: &RunRequest, roles: &[Role]) -> anyhow::Result<Outcome> {
+    if !why.is::<OpeningInterrupted>() {
+        return Err(workload::refusal(why, request, roles));
+    }
+    streams::print_message(&format!("note: {why}; there is no report"));
+    Ok(Outcome::Done)
 }
 
 /// Requests short time slices, and a real-time priority with `--realtime`. The workload exists

@@ -18,6 +18,7 @@ pub(super) mod braces;
 pub(super) mod counted_members;
 pub(super) mod counter_reading;
 mod decoders;
+mod function_links;
 pub(super) mod groups;
 mod kernel_filter;
 mod omitted;
@@ -39,20 +40,23 @@ use crate::base::text::units::counted;
 use crate::event::kind::function::fetched::check_layout;
 use crate::sys::attr::Attr;
 use crate::sys::attr::{EVERY_TASK, PerfTarget};
+use crate::sys::bpf::OutputArray;
 use crate::sys::dynamic_event::DynamicEvent;
 use crate::sys::errno::errno;
 use crate::sys::limits::raise_nofile;
-use crate::sys::perf::{Membership, OpenResult, OutputArray, PerfEvent};
+use crate::sys::perf::{Membership, OpenResult, PerfEvent};
 use crate::sys::progress::Progress;
 use crate::sys::refusal::{Refusal, RefusedCall};
+use crate::sys::signal;
 use crate::sys::tasks::any_alive;
 use counted_members::MemberProbes;
+use function_links::FunctionLinks;
 use groups::{CounterGroups, OpenParams, cgroup_of};
 use kernel_filter::{ProgramFilter, remark, set_accepted_parts};
 use omitted::OmittedEvents;
 use open_event::{GroupPlace, OpenEvent};
 use opened::OpenedSource;
-use probe_limit::allow;
+use probe_limit::{allow, probes_of};
 use rings::{common, layout_of_owner, open_rings, pages_of};
 use user_text::UserTextPrograms;
 
@@ -74,17 +78,20 @@ pub(super) fn open(openings: &[Opening], request: &SourceRequest) -> anyhow::Res
         decoders: Vec::new(),
         ids: Ids::default(),
         programs: UserTextPrograms::default(),
+        links: FunctionLinks::default(),
         groups: CounterGroups::default(),
         tasks_checked: request.tasks.is_some() && tasks.is_none(),
         remarks,
         refused: Vec::new(),
         omitted: OmittedEvents::default(),
     };
-    let probes = openings.iter().map(Opening::probes).sum();
+    let arrays = opened.links.attach(openings, request, &[]);
+    let probes = probes_of(openings.iter().zip(&arrays));
     opened.remarks.extend(allow(0, probes)?);
     let mut progress = Progress::begin("opening events", openings.len());
-    for (index, opening) in openings.iter().enumerate() {
-        open_event(&mut opened, index, opening, request, tasks.as_deref())?;
+    for (index, (opening, array)) in openings.iter().zip(arrays).enumerate() {
+        ensure_no_interrupt()?;
+        open_event(&mut opened, (index, opening, array), request, tasks.as_deref())?;
         progress.advance(1);
     }
     opened.report_omitted(openings)?;
@@ -120,20 +127,33 @@ fn tasks_or_cpu_wide(
     Ok(None)
 }
 
+/// The user ended the run before all of its events were open.
+#[derive(Debug, thiserror::Error)]
+#[error("interrupted while events were opened")]
+pub struct OpeningInterrupted;
+
+/// Checks, between two events, that the run goes on: many probes take seconds to open.
+///
+/// # Errors
+/// [`OpeningInterrupted`].
+pub(super) fn ensure_no_interrupt() -> Result<(), OpeningInterrupted> {
+    if signal::interrupts() > 0 { Err(OpeningInterrupted) } else { Ok(()) }
+}
+
 /// Returns the errno if the error is a refusal by the kernel.
 pub(super) fn errno_of(why: &anyhow::Error) -> Option<i32> {
     why.downcast_ref::<Refusal>().map(|refusal| refusal.errno)
 }
 
-/// Opens the events of an opening, disabled, and adds its decoder and filter.
+/// Opens the events of an opening, disabled, and adds its decoder and filter. `linked` is the array
+/// in which the BPF program of a link finds them, if it has one.
 ///
 /// # Errors
 /// The kernel refuses the event or its filter, or the event does not support the options of the
 /// run.
 pub(super) fn open_event(
     opened: &mut OpenedSource,
-    index: usize,
-    opening: &Opening,
+    (index, opening, linked): (usize, &Opening, Option<Arc<OutputArray>>),
     request: &SourceRequest,
     tasks: Option<&[i32]>,
 ) -> anyhow::Result<()> {
@@ -167,7 +187,13 @@ pub(super) fn open_event(
     let exclude_self = event.is_tracing() && !ours_too && tasks.is_none();
     let tids = tasks.unwrap_or(&[EVERY_TASK]);
     let own = if exclude_self { &request.own_tids[..] } else { &[] };
-    let array = output_array(opened, index, opening, &mut attr, own);
+    let array = match linked {
+        Some(array) => {
+            attr = attr::of_output(&attr);
+            Some(array)
+        }
+        None => output_array(opened, index, opening, &mut attr, own),
+    };
     let (probe, member_probes) = (None, opening.probes_of_members()?);
     let mut perf_events = PerfEvents {
         index,
@@ -265,7 +291,7 @@ impl PerfEvents<'_> {
         if self.opening.cpu_time().is_some() {
             return Ok(AcceptedFilter::default());
         }
-        if let Some(point) = self.opening.event.kind().probe() {
+        if let Some(point) = self.opening.event.kind().probe().filter(|_| self.array.is_none()) {
             match DynamicEvent::create(point) {
                 Ok(probe) => {
                     if let Some(expected) = self.opening.event.kind().raw_format() {

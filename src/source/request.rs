@@ -122,7 +122,7 @@ impl Opening {
         let sampling = &self.sampling;
         let often = sampling.freq.is_none() && sampling.period.unwrap_or(1) == 1;
         let plain = sampling.fields.iter().all(|(name, _)| name == WAKEUP);
-        each && often && !sampling.count && plain && !self.is_by_program()
+        each && often && !sampling.count && plain
     }
 
     /// Returns whether each of its records wakes perilune.

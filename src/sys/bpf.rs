@@ -3,22 +3,27 @@
 //!
 //! Sources: bpf(2); include/uapi/linux/bpf.h (`union bpf_attr`); kernel/bpf/syscall.c.
 
+mod attr;
+mod link;
+mod output_array;
+
 use super::errno::errno;
 use super::refusal::{Refusal, RefusedCall};
 use crate::base::text::cpulist;
+use attr::{BpfAttr, owned};
+pub use link::{BpfLink, LinkedFunctions};
+pub use output_array::OutputArray;
 use perf_event_open_sys::ioctls;
 use std::io;
-use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
 
 /// Commands of the call.
 const MAP_CREATE: libc::c_int = 0;
 const MAP_LOOKUP: libc::c_int = 1;
 const MAP_UPDATE: libc::c_int = 2;
+const MAP_DELETE: libc::c_int = 3;
 const PROG_LOAD: libc::c_int = 5;
 const OBJECT_INFO: libc::c_int = 15;
-
-/// Number of 8-byte words of `union bpf_attr` that any command here uses.
-const ATTR_WORDS: usize = 10;
 
 /// Bytes of the verifier's log that are read after a refusal.
 const LOG_BYTES: usize = 1 << 16;
@@ -40,12 +45,35 @@ pub enum BpfMapType {
     PerCpuArray = 6,
 }
 
-/// Kinds of programs: `BPF_PROG_TYPE_*`.
+/// Kinds of programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
 pub enum BpfProgramType {
     /// Runs at a tracepoint.
-    Tracepoint = 5,
+    Tracepoint,
+    /// Runs at many functions of the kernel (5.18, `CONFIG_FPROBE`).
+    KprobeMulti,
+    /// Runs at many functions of a file (6.6).
+    UprobeMulti,
+}
+
+impl BpfProgramType {
+    /// Returns its `BPF_PROG_TYPE_*`.
+    fn number(self) -> u32 {
+        match self {
+            BpfProgramType::KprobeMulti | BpfProgramType::UprobeMulti => 2,
+            BpfProgramType::Tracepoint => 5,
+        }
+    }
+
+    /// Returns how it is attached: `BPF_TRACE_KPROBE_MULTI` or `BPF_TRACE_UPROBE_MULTI`; 0 if the
+    /// kernel does not ask.
+    fn attach_type(self) -> u32 {
+        match self {
+            BpfProgramType::Tracepoint => 0,
+            BpfProgramType::KprobeMulti => 42,
+            BpfProgramType::UprobeMulti => 48,
+        }
+    }
 }
 
 /// A map whose keys are numbers of 4 bytes.
@@ -59,50 +87,6 @@ pub struct BpfMap {
 #[derive(Debug)]
 pub struct BpfProgram {
     fd: OwnedFd,
-}
-
-/// `union bpf_attr`, as words in native byte order.
-#[derive(Default)]
-struct BpfAttr([u64; ATTR_WORDS]);
-
-impl BpfAttr {
-    /// Sets a field of 4 bytes at a byte offset that is a multiple of 4.
-    fn set_u32(&mut self, offset: usize, value: u32) {
-        let shift = if cfg!(target_endian = "big") { 32 - offset % 8 * 8 } else { offset % 8 * 8 };
-        self.0[offset / 8] |= u64::from(value) << shift;
-    }
-
-    /// Sets a pointer at a byte offset that is a multiple of 8. The memory must outlive the call.
-    fn set_pointer<T>(&mut self, offset: usize, to: *const T) {
-        self.0[offset / 8] = to.expose_provenance() as u64;
-    }
-
-    fn fd(offset: usize, fd: &OwnedFd) -> BpfAttr {
-        let mut attr = BpfAttr::default();
-        attr.set_u32(offset, fd.as_raw_fd().cast_unsigned());
-        attr
-    }
-
-    /// Makes the call.
-    ///
-    /// # Safety
-    /// Each pointer of the attr refers to memory of the size that the command reads or writes.
-    unsafe fn call(&mut self, command: libc::c_int) -> io::Result<libc::c_int> {
-        // SAFETY: the attr has the size that is passed; the caller vouches for its pointers.
-        let result = unsafe {
-            libc::syscall(libc::SYS_bpf, command, self.0.as_mut_ptr(), size_of_val(&self.0))
-        };
-        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as libc::c_int) }
-    }
-}
-
-/// Returns the descriptor that a call has returned.
-///
-/// # Safety
-/// The kernel just returned it, and nothing else owns it.
-unsafe fn owned(fd: libc::c_int) -> OwnedFd {
-    // SAFETY: `fd` is open and has no other owner, as this function requires.
-    unsafe { OwnedFd::from_raw_fd(fd) }
 }
 
 impl BpfMap {
@@ -128,17 +112,25 @@ impl BpfMap {
         self.fd.as_raw_fd()
     }
 
-    /// Sets the entry of an array of perf events: the events that programs write to on a CPU.
+    /// Sets an entry of an array of perf events: the event that programs write to by this index.
     ///
     /// # Errors
     /// The kernel refuses the event, for example one that its children inherit.
-    pub fn set_event(&self, cpu: u32, event: BorrowedFd<'_>) -> io::Result<()> {
+    pub fn set_event(&self, index: u32, event: BorrowedFd<'_>) -> io::Result<()> {
         let value = event.as_raw_fd();
         let mut attr = BpfAttr::fd(0, &self.fd);
-        attr.set_pointer(8, &raw const cpu);
+        attr.set_pointer(8, &raw const index);
         attr.set_pointer(16, &raw const value);
         // SAFETY: key and value have 4 bytes each, as the map declares, and outlive the call.
         unsafe { attr.call(MAP_UPDATE) }.map(drop)
+    }
+
+    /// Removes an entry of an array of perf events, if there is one.
+    pub fn remove(&self, index: u32) {
+        let mut attr = BpfAttr::fd(0, &self.fd);
+        attr.set_pointer(8, &raw const index);
+        // SAFETY: the key has 4 bytes, as the map declares, and outlives the call.
+        let _ = unsafe { attr.call(MAP_DELETE) };
     }
 
     /// Returns the values at an index of all possible CPUs, in their order.
@@ -221,7 +213,8 @@ impl BpfProgram {
 /// Loads a program; with a buffer, the verifier writes its log there.
 fn load(kind: BpfProgramType, code: &[u64], log: &mut [u8]) -> io::Result<OwnedFd> {
     let mut attr = BpfAttr::default();
-    attr.set_u32(0, kind as u32);
+    attr.set_u32(0, kind.number());
+    attr.set_u32(68, kind.attach_type());
     attr.set_u32(4, code.len() as u32);
     attr.set_pointer(8, code.as_ptr());
     attr.set_pointer(16, LICENCE.as_ptr());
@@ -255,15 +248,5 @@ mod tests {
                     processed 6 insns (limit 1000000)\n\0\0";
         assert_eq!(last_line(log), "R1 type=scalar expected=fp");
         assert_eq!(last_line(&[0; 8]), "");
-    }
-
-    #[test]
-    fn fields_of_four_bytes_share_a_word() {
-        let mut attr = BpfAttr::default();
-        attr.set_u32(0, 5);
-        attr.set_u32(4, 7);
-        let bytes = attr.0[0].to_ne_bytes();
-        assert_eq!(bytes[..4], 5u32.to_ne_bytes());
-        assert_eq!(bytes[4..], 7u32.to_ne_bytes());
     }
 }

@@ -7,7 +7,7 @@
 
 use super::attr::{Attr, PerfTarget};
 use super::attr_fallback;
-use super::bpf::BpfMap;
+use super::bpf::OutputArray;
 use super::dynamic_event::DynamicEvent;
 use super::errno::errno;
 use super::read_format::{COUNT_WORDS, MEMBER_WORDS, parse, parse_group};
@@ -37,10 +37,6 @@ pub struct Membership<'a> {
     /// The array in which BPF programs find it by its CPU.
     pub array: Option<&'a Arc<OutputArray>>,
 }
-
-/// An array of perf events, one per CPU, to which BPF programs write.
-#[derive(Debug)]
-pub struct OutputArray(pub BpfMap);
 
 /// An open event.
 #[derive(Debug)]
@@ -91,7 +87,7 @@ impl PerfEvent {
             })?;
         let probe = member.probe.cloned();
         if let Some(array) = member.array {
-            let set = array.0.set_event(target.cpu as u32, landed.opened.as_fd());
+            let set = array.set_event(target.cpu as u32, landed.opened.as_fd());
             set.map_err(|why| Refusal::new(name, RefusedCall::Bpf(""), errno(&why)))?;
         }
         let (fd, array) = (landed.opened, member.array.cloned());

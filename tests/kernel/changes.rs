@@ -109,7 +109,12 @@ fn the_number_of_open_probes_is_limited() {
     let most = 256;
     live.add(vec![opening_of(&function, 0)], &request, 1).expect("it can be watched");
     let others = |count: usize| {
-        let of = |role| opening_of(&format!("uprobe:{libc}:getpid"), role as u32);
+        let of = |role| {
+            let mut opening = opening_of(&format!("uprobe:{libc}:getpid"), role as u32);
+            // The program of a BPF link has no period.
+            opening.sampling.period = Some(2);
+            opening
+        };
         (1..=count).map(of).collect::<Vec<_>>()
     };
     let refused = live.add(others(most), &request, most + 1).expect_err("one more than the limit");

@@ -18,6 +18,7 @@ use crate::{
 
 pub(crate) mod in_kernel;
 pub(crate) mod instructions;
+pub(crate) mod many;
 pub(crate) mod parameters;
 pub(crate) mod refusals;
 pub(crate) mod tools;

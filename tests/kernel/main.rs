@@ -118,6 +118,7 @@ fn main() -> ExitCode {
         user_text::tests(),
         functions::in_kernel::tests(),
         functions::instructions::tests(),
+        functions::many::tests(),
         functions::parameters::tests(),
         functions::refusals::tests(),
         functions::tools::tests(),

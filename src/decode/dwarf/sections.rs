@@ -49,13 +49,19 @@ impl Sections {
     pub(super) fn unpack(elf: Elf<'_>) -> Result<Sections, NoPrototype> {
         let (mut unpacked, mut left) = (Vec::new(), UNPACKED_MAX);
         for id in USED {
-            if let Some(section) = elf.section(id.name())
-                && section.flags & COMPRESSED != 0
-            {
-                let bytes = unpack(&section, left).ok_or(NoPrototype::Compressed)?;
-                left = left.saturating_sub(bytes.len() as u64);
-                unpacked.push((id, bytes));
-            }
+            let bytes = if let Some(section) = elf.section(id.name()) {
+                if section.flags & COMPRESSED == 0 {
+                    continue;
+                }
+                unpack(&section, left)
+            } else if let Some(section) = elf.section(&id.name().replacen('.', ".z", 1)) {
+                unpack_gnu(&section, left)
+            } else {
+                continue;
+            };
+            let bytes = bytes.ok_or(NoPrototype::Compressed)?;
+            left = left.saturating_sub(bytes.len() as u64);
+            unpacked.push((id, bytes));
         }
         Ok(Sections { unpacked })
     }
@@ -96,9 +102,37 @@ fn unpack(section: &Section<'_>, most: u64) -> Option<Vec<u8>> {
     (unpacked.len() as u64 <= most).then_some(unpacked)
 }
 
+/// Returns the bytes of a section `.zdebug_*`, the form before the gABI's (`gcc -gz=zlib-gnu`):
+/// `ZLIB`, the unpacked size in 8 bytes, big-endian, and the packed bytes. As [`unpack`] else.
+fn unpack_gnu(section: &Section<'_>, most: u64) -> Option<Vec<u8>> {
+    let packed = section.bytes?.strip_prefix(b"ZLIB")?.get(8..)?;
+    let mut unpacked = Vec::new();
+    flate2::read::ZlibDecoder::new(packed).take(most + 1).read_to_end(&mut unpacked).ok()?;
+    (unpacked.len() as u64 <= most).then_some(unpacked)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sections_in_the_older_form_are_unpacked_up_to_the_limit() {
+        use std::io::Write as _;
+        let text = b"debug information ".repeat(1000);
+        let mut zlib = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+        zlib.write_all(&text).unwrap();
+        let size = (text.len() as u64).to_be_bytes();
+        let bytes = [b"ZLIB", &size[..], &zlib.finish().unwrap()].concat();
+        let of = |bytes: &[u8], most| {
+            let bytes = Some(bytes);
+            unpack_gnu(&Section { kind: 1, flags: 0, address: 0, size: 0, bytes }, most)
+        };
+        assert_eq!(of(&bytes, text.len() as u64).as_ref(), Some(&text));
+        assert_eq!(of(&bytes, text.len() as u64 - 1), None);
+        assert_eq!(of(&bytes[..bytes.len() / 2], 1 << 20), None, "it is truncated");
+        assert_eq!(of(&bytes[1..], 1 << 20), None);
+        assert_eq!(of(b"ZLIB", 1 << 20), None);
+    }
 
     #[test]
     fn sections_are_unpacked_up_to_the_limit() {

@@ -129,9 +129,9 @@ pub(in crate::script) unsafe extern "C" fn derive(
     handled: *const Slot,
     event: *const Slot,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the context lives, and `event` is a slot of the batch or a kept one.
     let (inner, event) = unsafe { (&*context.cast::<ContextCell>(), &*event) };
-    // SAFETY: likewise.
+    // SAFETY: slots of the batch and kept ones refer to memory of their own; so is `handled`.
     let (raw, chain, time) = unsafe { (raw_of(event), chain_of(event), (*handled).time) };
     enter(inner, |context| {
         context.derived.push(number, handled, &BorrowedEvent { slot: event, raw, chain });
@@ -148,7 +148,7 @@ pub(in crate::script) unsafe extern "C" fn set_derived_number(
     offset: u32,
     value: f64,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the context lives.
     let inner = unsafe { &*context.cast::<ContextCell>() };
     enter(inner, |context| context.derived.set_number(offset, value));
 }
@@ -166,9 +166,9 @@ pub(in crate::script) unsafe extern "C" fn set_derived_text(
     if text.is_null() {
         return;
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the context lives.
     let inner = unsafe { &*context.cast::<ContextCell>() };
-    // SAFETY: likewise.
+    // SAFETY: `text` is not NULL and has `size` readable bytes.
     let text = unsafe { std::slice::from_raw_parts(text, size as usize) };
     enter(inner, |context| context.derived.set_text(offset, text));
 }

@@ -9,16 +9,18 @@
 //! same record twice would cost the kernel twice as much.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::{io, iter};
 
 use super::Live;
-use crate::source::open::braces;
 use crate::source::open::open_event;
 use crate::source::open::open_event::OpenEvent;
-use crate::source::open::probe_limit::allow;
+use crate::source::open::probe_limit::{allow, probes_of};
+use crate::source::open::{braces, ensure_no_interrupt};
 use crate::source::request::{Opening, RefusedCondition, SourceRequest};
 use crate::source::ring::decoder::{Recipient, TimeSpan};
+use crate::sys::bpf::OutputArray;
 use crate::sys::clock::monotonic_ns;
 use crate::sys::perf::PerfEvent;
 use crate::sys::refusal::Refusal;
@@ -63,7 +65,7 @@ impl Live {
     ) -> anyhow::Result<Vec<RefusedCondition>> {
         let on = self.opened.decoders.iter().any(|decoder| decoder.is_on_for(role));
         let refused = self.opened.refused.len();
-        let at = self.place(opening, request)?;
+        let at = self.place(opening, None, request)?;
         if on && let Err(why) = self.turn(at, true) {
             self.opened.decoders[at].recipients.pop();
             self.opened.refused.truncate(refused);
@@ -138,12 +140,15 @@ impl Live {
         mut openings: Vec<Opening>,
         request: &SourceRequest,
     ) -> anyhow::Result<()> {
-        let new = openings.iter().filter(|opening| self.like(opening).is_none());
-        let remark = allow(self.probes(), new.map(Opening::probes).sum())?;
         let remarks = braces::resolve(&mut openings, request)?;
+        let is_open: Vec<bool> = openings.iter().map(|one| self.like(one).is_some()).collect();
+        let arrays = self.opened.links.attach(&openings, request, &is_open);
+        let new = openings.iter().zip(&arrays).zip(&is_open).filter(|(_, open)| !**open);
+        let remark = allow(self.probes(), probes_of(new.map(|(one, _)| one)))?;
         self.opened.remarks.extend(remarks);
-        for opening in openings {
-            self.place(opening, request)?;
+        for (opening, array) in openings.into_iter().zip(arrays) {
+            ensure_no_interrupt()?;
+            self.place(opening, array, request)?;
         }
         self.opened.report_omitted(&self.openings)?;
         self.opened.remarks.extend(remark);
@@ -152,7 +157,12 @@ impl Live {
 
     /// Opens an opening's events, disabled, unless equivalent ones are open. Returns the index of
     /// the opening.
-    fn place(&mut self, opening: Opening, request: &SourceRequest) -> anyhow::Result<usize> {
+    fn place(
+        &mut self,
+        opening: Opening,
+        linked: Option<Arc<OutputArray>>,
+        request: &SourceRequest,
+    ) -> anyhow::Result<usize> {
         if let Some(at) = self.like(&opening) {
             return Ok(self.join(at, &opening));
         }
@@ -161,7 +171,7 @@ impl Live {
         let tasks = request.tasks.as_deref().filter(|_| !self.opened.tasks_checked);
         // The command is running by now, so no exec enables these events.
         let request = SourceRequest { off, workload: false, ..request.clone() };
-        if let Err(why) = open_event(&mut self.opened, at, &opening, &request, tasks) {
+        if let Err(why) = open_event(&mut self.opened, (at, &opening, linked), &request, tasks) {
             self.opened.close_since(events);
             self.opened.decoders.truncate(at);
             self.opened.filters.truncate(at);

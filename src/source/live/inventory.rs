@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Live;
+use crate::source::open::open_event::OpenEvent;
 use crate::source::open::rings::pages_of;
 
 impl Live {
@@ -23,10 +24,18 @@ impl Live {
     }
 
     /// Returns the number of open function probes, each of which has an event on each CPU.
+    /// Functions of a BPF link are not among them.
     pub fn probes(&self) -> usize {
-        let openings = self.opened.events.iter().map(|open| open.opening);
-        let is = |opening: &usize| self.openings[*opening].event.kind().is_probe();
-        openings.filter(is).collect::<BTreeSet<usize>>().len()
+        let of_events = |open: &OpenEvent| {
+            let all = std::iter::once(&open.event).chain(&open.members);
+            all.filter_map(|event| event.probe().map(|probe| probe.id())).collect::<Vec<_>>()
+        };
+        self.opened.events.iter().flat_map(of_events).collect::<BTreeSet<u64>>().len()
+    }
+
+    /// Returns how functions were opened: by BPF links or by probes.
+    pub fn function_notes(&self) -> &[String] {
+        &self.opened.links.notes
     }
 
     /// Returns the pages of each ring that events write to.

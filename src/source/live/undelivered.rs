@@ -40,7 +40,7 @@ impl Live {
     /// Returns how many events so far were counted but left no record.
     pub fn undelivered(&self) -> u64 {
         let missing: u64 = self.opened.rings.iter().map(|ring| ring.delivery.missing).sum();
-        missing + self.opened.programs.counts().failed
+        missing + self.opened.programs.counts().failed + self.opened.links.failed()
     }
 
     /// Returns how many strings of system calls BPF programs could not read so far.

@@ -2,6 +2,8 @@
 
 use std::cell::Cell;
 
+use perf_event_open_sys::bindings as abi;
+
 use super::attr;
 use crate::decode::sample::RecordLayout;
 use crate::event::sample_field::FieldValue;
@@ -79,10 +81,16 @@ pub(super) fn of_opening(
         raw_min: opening.event.format().map_or(0, |format| format.fixed_size),
         hide_self: !request.watch_self && opening.hides_self(),
         common_pid: opening.common_pid(),
-        samples_each: opening.samples_each(),
+        samples_each: opening.samples_each() && !is_output(attr),
     };
     decoder.update_plain();
     Ok(decoder)
+}
+
+/// Returns whether a BPF program writes to the events: these do not count.
+fn is_output(attr: &Attr) -> bool {
+    let attr = attr.as_raw();
+    (attr.type_, attr.config) == (abi::PERF_TYPE_SOFTWARE, abi::PERF_COUNT_SW_BPF_OUTPUT.into())
 }
 
 impl Opening {

@@ -29,10 +29,11 @@ use crate::event::sampling::EventGroup;
 use crate::source::request::{Opening, SourceRequest};
 use crate::sys::attr::Attr;
 use crate::sys::attr::PerfTarget;
+use crate::sys::bpf::OutputArray;
 use crate::sys::cgroup;
 use crate::sys::dynamic_event::DynamicEvent;
 use crate::sys::perf::{
-    EventCounts, MEMBERS_MAX, Membership, OpenResult, OutputArray, PerfEvent, is_unscheduled,
+    EventCounts, MEMBERS_MAX, Membership, OpenResult, PerfEvent, is_unscheduled,
 };
 use crate::sys::refusal::Refusal;
 

@@ -1,5 +1,6 @@
 //! All open rings and events of a run, and how their records are decoded.
 
+use super::function_links::FunctionLinks;
 use super::groups::CounterGroups;
 use super::omitted::OmittedEvents;
 use super::open_event::OpenEvent;
@@ -23,6 +24,8 @@ pub(in crate::source) struct OpenedSource {
     pub(in crate::source) ids: Ids,
     /// BPF programs that write the records of openings.
     pub(in crate::source) programs: UserTextPrograms,
+    /// BPF links of many functions.
+    pub(in crate::source) links: FunctionLinks,
     /// Groups in which counters are read.
     pub(in crate::source) groups: CounterGroups,
     pub(in crate::source) side_layout: RecordLayout,

@@ -3,6 +3,7 @@
 use anyhow::ensure;
 
 use crate::base::text::units::counted;
+use crate::event::kind::Event;
 use crate::source::request::Opening;
 
 /// Time in ms that the kernel takes to close a probe. It closes them one after the other.
@@ -15,10 +16,19 @@ const OPEN_MAX: usize = 256;
 const WARN_MS: usize = 5000;
 
 impl Opening {
-    /// Returns the number of probes that it needs.
+    /// Returns the number of probes that it needs, those of the members of its group included.
     pub(in crate::source) fn probes(&self) -> usize {
-        self.event.kind().probe().map_or(0, |point| point.sites.len())
+        let sites = |event: &Event| event.kind().probe().map_or(0, |point| point.sites.len());
+        let members = self.event.members().iter().map(|member| sites(&member.event));
+        sites(&self.event) + members.sum::<usize>()
     }
+}
+
+/// Returns the number of probes of openings that have no BPF link.
+pub(in crate::source) fn probes_of<'a, A: 'a>(
+    openings: impl Iterator<Item = (&'a Opening, &'a Option<A>)>,
+) -> usize {
+    openings.filter(|(_, linked)| linked.is_none()).map(|(opening, _)| opening.probes()).sum()
 }
 
 /// Checks whether `more` probes may be opened beside the `open` ones. Returns a remark if closing

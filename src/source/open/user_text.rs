@@ -17,9 +17,9 @@ use crate::decode::format::Format;
 use crate::event::filter::BoundFilter;
 use crate::source::request::Opening;
 use crate::sys::attr::{Attr, EVERY_TASK, PerfTarget};
-use crate::sys::bpf::{BpfMap, BpfMapType, BpfProgram, BpfProgramType, possible_cpus};
+use crate::sys::bpf::{BpfMap, BpfMapType, BpfProgram, BpfProgramType, OutputArray, possible_cpus};
 use crate::sys::errno::errno;
-use crate::sys::perf::{OutputArray, PerfEvent};
+use crate::sys::perf::PerfEvent;
 use crate::sys::refusal::{Refusal, RefusedCall};
 
 /// A program that is attached to its tracepoint until this is dropped.
@@ -100,7 +100,9 @@ impl SharedMaps {
             filter.iter().for_each(|part| part.assemble(code, fail));
         });
         let code = code.ok_or_else(|| refused(libc::E2BIG))?;
-        Ok((BpfProgram::load(BpfProgramType::Tracepoint, &code)?, OutputArray(events)))
+        let program = BpfProgram::load(BpfProgramType::Tracepoint, &code)?;
+        let (map, entries) = (Arc::new(events), 0..cpus as u32);
+        Ok((program, OutputArray { map, entries, link: None }))
     }
 }
 

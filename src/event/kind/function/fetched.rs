@@ -46,19 +46,23 @@ impl FetchedType {
     }
 
     /// Returns how a field of this type is printed: conversion and value.
-    fn printed(self, name: &str) -> Option<(String, String)> {
+    fn printed(self, name: &str) -> (String, String) {
         let conversion = match self {
             FetchedType::Int { size: 8, signed: true } => "%Ld",
             FetchedType::Int { size: 8, signed: false } => "%Lu",
             FetchedType::Int { signed: true, .. } => "%d",
             FetchedType::Int { signed: false, .. } => "%u",
-            FetchedType::Pointer => "0x%Lx",
+            FetchedType::Pointer | FetchedType::Register => "0x%Lx",
             FetchedType::Text => {
-                return Some((r#"\"%s\""#.to_owned(), format!("__get_str({name})")));
+                return (r#"\"%s\""#.to_owned(), format!("__get_str({name})"));
             }
-            FetchedType::Register => return None,
         };
-        Some((conversion.to_owned(), format!("REC->{name}")))
+        (conversion.to_owned(), format!("REC->{name}"))
+    }
+
+    /// Returns whether the type comes from debug information.
+    fn is_typed(self) -> bool {
+        matches!(self, FetchedType::Int { .. } | FetchedType::Pointer)
     }
 
     fn field(self, name: &str, offset: usize) -> Field {
@@ -85,11 +89,14 @@ impl FetchedType {
 pub fn record_format(name: &str, arguments: &[FetchedArgument]) -> Format {
     const VALUES: usize = COMMON_SIZE + size_of::<u64>();
     let mut fields: Vec<Field> = common_fields().collect();
+    // Beside parameters, the registers are only for handlers: they hold the same values.
+    let has_types = arguments.iter().any(|one| one.value.is_typed());
     let (mut texts, mut values, mut end) = (Vec::new(), Vec::new(), VALUES);
     for FetchedArgument { name, value } in arguments {
         fields.push(value.field(name, end));
         end += fields.last().map_or(0, |field| field.size);
-        if let Some((conversion, value)) = value.printed(name) {
+        if *value != FetchedType::Register || !has_types {
+            let (conversion, value) = value.printed(name);
             texts.push(format!("{name}={conversion}"));
             values.push(format!(", {value}"));
         }
@@ -167,5 +174,10 @@ mod tests {
         let typed = record_format("uprobe", &typed);
         assert_eq!(typed.print_fmt, r#""req=0x%Lx path=\"%s\"", REC->req, __get_str(path)"#);
         assert_eq!(typed.fixed_size, 16 + 8 + 4 + 8);
+        let registers =
+            [named("arg1_text", FetchedType::Text), named("arg2", FetchedType::Register)];
+        let registers = record_format("uprobe", &registers);
+        let printed = r#""arg1_text=\"%s\" arg2=0x%Lx", __get_str(arg1_text), REC->arg2"#;
+        assert_eq!(registers.print_fmt, printed, "nothing else shows them");
     }
 }

@@ -75,6 +75,10 @@ impl TypedParameters {
             let first = steps.next().unwrap_or_default();
             let steps: Vec<&str> = steps.collect();
             let Some((_, place)) = places.iter().find(|(name, _)| *name == first) else {
+                if let Some(register) = register_of(path) {
+                    typed.add_register(path, register)?;
+                    continue;
+                }
                 let names: Vec<&str> = places.iter().map(|(name, _)| *name).collect();
                 let near = nearest(first, names.iter().copied());
                 let hint = match (near.is_empty(), names.is_empty()) {
@@ -94,25 +98,30 @@ impl TypedParameters {
 
     /// Returns the values of registers, `arg1`, and the text that they point to, `arg1.text`; None
     /// if a path is something else. This needs no debug information.
-    pub fn of_registers(paths: &[&str]) -> Option<TypedParameters> {
+    ///
+    /// # Errors
+    /// A path is there twice.
+    pub fn of_registers(paths: &[&str]) -> Option<Result<TypedParameters>> {
+        let registers: Vec<_> =
+            paths.iter().map(|path| register_of(path)).collect::<Option<_>>()?;
         let mut typed = TypedParameters::default();
-        for path in paths {
-            let (name, is_text) = match path.strip_suffix(".text") {
-                Some(name) => (name, true),
-                None => (*path, false),
-            };
-            let number: usize = name.strip_prefix("arg")?.parse().ok()?;
-            let register = argument_registers().nth(number.checked_sub(1)?)?;
-            let added = match is_text {
-                true => {
-                    let text = format!("+0(%{register})");
-                    typed.add(&format!("{name}_text"), &text, FetchedType::Text)
-                }
-                false => typed.add(name, &format!("%{register}"), FetchedType::Register),
-            };
-            added.ok()?;
+        for (register, path) in registers.into_iter().zip(paths) {
+            if let Err(why) = typed.add_register(path, register) {
+                return Some(Err(why));
+            }
         }
-        Some(typed)
+        Some(Ok(typed))
+    }
+
+    /// Adds the field of a path that [`register_of`] has recognized.
+    fn add_register(&mut self, path: &str, (register, is_text): (&str, bool)) -> Result<()> {
+        let added = match is_text {
+            true => {
+                self.add(&path.replace('.', "_"), &format!("+0(%{register})"), FetchedType::Text)
+            }
+            false => self.add(path, &format!("%{register}"), FetchedType::Register),
+        };
+        added.map_err(|why| anyhow!("'{path}' {why}"))
     }
 
     /// Adds a field. The error is text that follows its name.
@@ -134,6 +143,17 @@ impl TypedParameters {
         self.fields.push(FetchedArgument { name: name.to_owned(), value });
         Ok(())
     }
+}
+
+/// Returns the register that a path such as `arg1` or `arg1.text` stands for, and whether it is
+/// text behind it; None if it is something else.
+pub fn register_of(path: &str) -> Option<(&'static str, bool)> {
+    let (name, is_text) = match path.strip_suffix(".text") {
+        Some(name) => (name, true),
+        None => (path, false),
+    };
+    let number: usize = name.strip_prefix("arg")?.parse().ok()?;
+    Some((argument_registers().nth(number.checked_sub(1)?)?, is_text))
 }
 
 fn is_field_name(name: &str) -> bool {

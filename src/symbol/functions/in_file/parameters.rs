@@ -5,7 +5,7 @@ use anyhow::{Result, anyhow, bail};
 use super::{ProgramFile, elf};
 use crate::decode::dwarf::{DwarfIndex, DwarfUnit, NoPrototype};
 use crate::event::kind::function::fetched::FetchedType;
-use crate::event::kind::function::typed::TypedParameters;
+use crate::event::kind::function::typed::{TypedParameters, register_of};
 use crate::event::kind::function::{FunctionLocation, FunctionName, ProbeKind, ProbeValues};
 use crate::sys::machine;
 
@@ -50,9 +50,9 @@ impl ProgramFile {
 
     fn typed(&self, start: u64, paths: Option<&[&str]>) -> Result<TypedParameters> {
         let typed = match paths.and_then(TypedParameters::of_registers) {
-            Some(typed) => typed,
+            Some(typed) => typed?,
             None => {
-                let unit = self.unit(start)?;
+                let unit = self.unit(start).map_err(|why| without_registers(paths, why))?;
                 let prototype = unit.prototype(start)?;
                 let Some(paths) = paths else {
                     return Ok(TypedParameters::all(&unit, &prototype));
@@ -87,5 +87,20 @@ impl ProgramFile {
             }
         }
         unit
+    }
+}
+
+/// Returns why parameters are not known; names the first path that is not a register if others are.
+fn without_registers(paths: Option<&[&str]>, why: NoPrototype) -> anyhow::Error {
+    let paths = paths.unwrap_or_default();
+    let is_register = |path: &&&str| register_of(path).is_some();
+    match (
+        paths.iter().any(|path| is_register(&path)),
+        paths.iter().find(|path| !is_register(path)),
+    ) {
+        (true, Some(other)) => {
+            anyhow!("'{other}' is not a register, arg1 to arg6 or arg1.text, and {why}")
+        }
+        _ => why.into(),
     }
 }

@@ -143,7 +143,8 @@ fn a_field_has_a_name_that_the_kernel_accepts() {
 
 #[test]
 fn registers_and_their_text_need_no_types() {
-    let typed = TypedParameters::of_registers(&["arg1.text", "arg3"]).expect("two registers");
+    let typed =
+        TypedParameters::of_registers(&["arg1.text", "arg3"]).expect("two registers").unwrap();
     let names: Vec<&str> = typed.fields.iter().map(|field| field.name.as_str()).collect();
     assert_eq!(names, ["arg1_text", "arg3"]);
     if cfg!(target_arch = "x86_64") {
@@ -152,4 +153,6 @@ fn registers_and_their_text_need_no_types() {
     for path in ["len", "arg0", "arg7", "arg1.name", "arg1.text.text", "arg"] {
         assert!(TypedParameters::of_registers(&[path]).is_none(), "{path}");
     }
+    let twice = TypedParameters::of_registers(&["arg1", "arg1"]).expect("registers").unwrap_err();
+    assert_eq!(twice.to_string(), "'arg1' is there twice");
 }
