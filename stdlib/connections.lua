@@ -6,22 +6,23 @@ local connections = {}
 local IPPROTO_TCP, MSG_PEEK = 6, 2
 
 --- Returns the tables of connections that ended, and a function that adds one: `c` is its state,
---- `e` the event that ended it.
-local function tables(opt)
+--- `e` the event that ended it. Without `has_bytes` the kernel does not report bytes.
+local function tables(opt, has_bytes)
   local to, sums = { "peer", tcp.peer_text }, { "sent", "received" }
   local times = latency { "comm", "how", to, title = "connections", count = "conns" }
-  local bytes = kv { "comm", "how", to, sums = sums, title = "bytes" }
+  local bytes = has_bytes and kv { "comm", "how", to, sums = sums, title = "bytes" }
   local trips = opt.rtt and latency { "comm", "how", to, title = "round trip", count = "conns" }
   return function(c, e, life)
     local peer = c.peer
     if c.how == "accept" then peer = tcp.host(peer) end
     times:add(life, c.comm, c.how, peer)
-    bytes:add(c.comm, c.how, peer, c.sent, c.received)
+    if bytes then bytes:add(c.comm, c.how, peer, c.sent, c.received) end
     if trips and c.rtt > 0 then trips:add(c.rtt * 1e3, c.comm, c.how, peer) end
     if not opt.each then return end
     emit {
       pid = c.pid, comm = c.comm, how = c.how, port = e.sport, peer = tcp.peer_text(c.peer),
-      sent = c.sent, received = c.received, ms = life / 1e6, rtt_us = c.rtt > 0 and c.rtt or nil,
+      sent = has_bytes and c.sent or nil, received = has_bytes and c.received or nil,
+      ms = life / 1e6, rtt_us = c.rtt > 0 and c.rtt or nil,
     }
   end
 end
@@ -31,14 +32,28 @@ function connections.watch(opt, watch)
   local open = pending {
     "how", "peer", "pid", "comm", "sent", "received", "rtt", "ended", key = "pointer",
   }
-  local add = tables(opt)
-  local older = kv { "comm", { "peer", tcp.peer_text }, count = "conns", title = "older" }
 
   --- Sets the process of an accepted connection: an event outside of a system call is raised by
   --- any task, an interrupted one.
   local function owned_by(c, e)
     if c.pid == 0 then c.pid, c.comm = e._pid, e._comm end
   end
+  local function moved(name, handler)
+    local ev = evsel(name, { optional = true }) ---@type perilune.Evsel?
+    if ev then ev:each(handler):filter(("protocol == %d && ret > 0"):format(IPPROTO_TCP)) end
+    return ev
+  end
+  local sends = moved("sock:sock_send_length", function(e)
+    local c = open:get(e.sk)
+    if c then owned_by(c, e) c.sent = c.sent + e.ret end
+  end)
+  moved("sock:sock_recv_length", function(e)
+    local c = bit.band(e.flags, MSG_PEEK) == 0 and open:get(e.sk)
+    if c then owned_by(c, e) c.received = c.received + e.ret end
+  end)
+  if not sends then note("this kernel does not report bytes of sockets; Linux 6.3 and later do") end
+  local add = tables(opt, sends ~= nil)
+  local older = kv { "comm", { "peer", tcp.peer_text }, count = "conns", title = "older" }
   watch("sock:inet_sock_set_state", opt, function(e)
     local sk, from, to = e.skaddr, e.oldstate, e.newstate
     if to == tcp.SYN_SENT then
@@ -61,25 +76,14 @@ function connections.watch(opt, watch)
     if c then add(c, e, c.ended > 0 and c.ended or c.delay) end
   end)
 
-  local function moved(name, handler)
-    local ev = evsel(name, { optional = true }) ---@type perilune.Evsel?
-    if ev then ev:each(handler):filter(("protocol == %d && ret > 0"):format(IPPROTO_TCP)) end
-    return ev
-  end
-  local sends = moved("sock:sock_send_length", function(e)
-    local c = open:get(e.sk)
-    if c then owned_by(c, e) c.sent = c.sent + e.ret end
-  end)
-  moved("sock:sock_recv_length", function(e)
-    local c = bit.band(e.flags, MSG_PEEK) == 0 and open:get(e.sk)
-    if c then owned_by(c, e) c.received = c.received + e.ret end
-  end)
-  if not sends then note("this kernel does not report bytes of sockets; Linux 6.3 and later do") end
   if opt.rtt then
-    watch("tcp:tcp_probe", opt, function(e)
+    local probe = watch("tcp:tcp_probe", opt, function(e)
       local c = open:get(e.skaddr)
       if c then c.rtt = e.srtt end
     end)
+    if not probe.fields.skaddr then
+      error("--rtt: tcp:tcp_probe of this kernel does not contain the socket; omit --rtt", 0)
+    end
   end
 end
 

@@ -137,13 +137,20 @@ impl UserTextRecord {
 
 /// Appends a string at the offset R9 of the record, and its location; R9 is then behind it.
 fn read_text(code: &mut Assembler, text: AddedText, counts: i32) -> Option<()> {
-    let (fault, done) = (code.label(), code.label());
+    let (fault, empty, done) = (code.label(), code.label(), code.label());
     end_of_record(code, R1);
     code.set(R2, TEXT_MAX as i32);
     code.load(AccessSize::B8, R3, R6, i16::try_from(text.pointer).ok()?);
     code.call(BpfHelper::ReadUserText);
-    code.jump_if(JumpIf::SignedLessEqual, R0, 0, fault);
+    code.jump_if(JumpIf::Equal, R0, 0, empty);
+    code.jump_if(JumpIf::SignedLess, R0, 0, fault);
     code.jump_if(JumpIf::Greater, R0, TEXT_MAX as i32, fault);
+    code.jump(done);
+    // Some kernels (6.1 is one) return 0 for an empty text, and write no NUL.
+    code.place(empty);
+    end_of_record(code, R1);
+    code.store_constant(AccessSize::B1, R1, 0, 0);
+    code.set(R0, 1);
     code.jump(done);
     code.place(fault);
     increment(code, counts, FAULTS_AT);

@@ -150,7 +150,10 @@ const INVALID: &[(&str, &str)] = &[
         "units: --count: `many` is not a number; for example 1000 or 0.5 (perilune units \
          --help shows more)",
     ),
-    ("units -F -5", "-F: `-5` is not a whole number of at least 0"),
+    (
+        "units -F -5",
+        "units: -F: `-5` is not a whole number of at least 0 (perilune units --help shows more)",
+    ),
     (
         "units -G --exclude-guest",
         "units: -G and --exclude-guest together leave nothing to watch; omit one \

@@ -150,8 +150,8 @@ impl Groups {
 
 const SCRIPT: &str = "local m = monitor { summary = 'containers' }
 function m.init()
-  evsel('sched:sched_process_exit', function(e)
-    emit { comm = e.comm, container = e._container }
+  evsel('sched:sched_process_exec', function(e)
+    emit { comm = e._comm, container = e._container }
   end)
 end
 return m

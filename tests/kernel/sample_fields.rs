@@ -76,13 +76,13 @@ const BUSY: &str = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done";
 fn the_cgroup_of_a_sample_is_that_of_its_task() {
     let group = Cgroup::new("field");
     let inode = fs::metadata(&group.path).expect("the group exists").ino();
-    let init = "evsel('sched:sched_process_exit', function(e)
+    let init = "evsel('sched:sched_process_exec', function(e)
         emit { path = e._cgroup, id = e._cgroup_id, container = e._container }
       end)";
     let (rows, text) = run(init, &[], &group.run("sh -c :; sh -c :"));
     let inside: Vec<&Value> =
         rows.iter().filter(|row| row["path"] == group.name.as_str()).collect();
-    assert_eq!(inside.len(), 3, "two shells and the one that ran them: {text}");
+    assert_eq!(inside.len(), 2, "two shells: {text}");
     assert!(inside.iter().all(|row| row["id"] == inode), "{inode}: {text}");
     assert!(inside.iter().all(|row| row["container"] == "-"), "{text}");
 }
@@ -93,15 +93,14 @@ fn a_run_of_one_cgroup_has_the_events_of_its_tasks_only() {
     let (mut seen, mut all) = (0, String::new());
     let inner = "for i in 1 2 3 4 5; do sh -c :; done";
     let work = format!("sh -c '{}'; sh -c '{}'", group.run(inner), other.run(inner));
-    let init = "evsel('sched:sched_process_exit', function(e) emit { path = e._cgroup } end)";
+    let init = "evsel('sched:sched_process_exec', function(e) emit { path = e._cgroup } end)";
     for pattern in [group.name.clone(), format!("{}*ly", &group.name[..group.name.len() - 3])] {
         let (rows, text) = run(init, &["--cgroup", &pattern], &work);
         assert!(rows.iter().all(|row| row["path"] == group.name.as_str()), "{pattern}: {text}");
-        // Five shells, and the one that ran them.
-        assert_eq!(rows.len(), 6, "{pattern}: {text}");
+        assert_eq!(rows.len(), 5, "{pattern}: {text}");
         (seen, all) = (seen + rows.len(), text);
     }
-    assert_eq!(seen, 12, "{all}");
+    assert_eq!(seen, 10, "{all}");
 }
 
 fn a_cgroup_that_does_not_exist_is_refused() {
