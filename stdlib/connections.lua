@@ -10,7 +10,8 @@ local IPPROTO_TCP, MSG_PEEK = 6, 2
 local function tables(opt, has_bytes)
   local to, sums = { "peer", tcp.peer_text }, { "sent", "received" }
   local times = latency { "comm", "how", to, title = "connections", count = "conns" }
-  local bytes = has_bytes and kv { "comm", "how", to, sums = sums, title = "bytes" }
+  local bytes ---@type perilune.Kv?
+  if has_bytes then bytes = kv { "comm", "how", to, sums = sums, title = "bytes" } end
   local trips = opt.rtt and latency { "comm", "how", to, title = "round trip", count = "conns" }
   return function(c, e, life)
     local peer = c.peer
