@@ -16,7 +16,7 @@ local m = monitor {
   group = "memory", order = false,
   options = {
     flag { "files", help = "a row for each file, by device and inode, as well" },
-    count { "rows", default = 30, help = "number of rows" },
+    integer { "rows", default = 30, help = "number of rows" },
   },
 }
 

@@ -16,7 +16,7 @@ local m = monitor {
   options = {
     flag { "kernel", help = "only locks of the kernel" },
     flag { "futex", help = "only futexes" },
-    count { "rows", default = 20, help = "number of rows" },
+    integer { "rows", default = 20, help = "number of rows" },
     "weight", "call-graph", "flame-graph",
   },
 }

@@ -20,7 +20,7 @@ local m = monitor {
   options = {
     flag { "wakers", help = "only who wakes whom, without stacks" },
     "uninterruptible", "filter",
-    count { "rows", default = 20, help = "number of rows" },
+    integer { "rows", default = 20, help = "number of rows" },
     "weight", "call-graph", "flame-graph",
   },
 }

@@ -15,7 +15,7 @@ local m = monitor {
   group = "cpu", order = true, idle = "a thread that sleeps throughout the run is on no CPU",
   options = {
     text { "prio", value = "RANGES", help = "only threads with these priorities: 0-98,120" },
-    count { "rows", default = 20, help = "rows of a thread or CPU; the others are one row" },
+    integer { "rows", default = 20, help = "rows of a thread or CPU; the others are one row" },
   },
 }
 

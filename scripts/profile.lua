@@ -27,7 +27,7 @@ local m = monitor {
     choice { "by", of = { "process", "thread", "cpu" }, default = "process",
       help = "rows of the first table" },
     flag { "idle", help = "also sample idle CPUs, and count them apart" },
-    count { "rows", default = 12, help = "number of functions shown; the others are one row" },
+    integer { "rows", default = 12, help = "number of functions shown; the others are one row" },
   },
 }
 

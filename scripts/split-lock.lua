@@ -13,7 +13,7 @@ local m = monitor {
   group = "cpu", emits = {},
   every = "1s",
   options = {
-    count { "trigger", short = "T", least = 0, default = 1000,
+    integer { "trigger", short = "T", least = 0, default = 1000,
       help = "sample one of this many split locks; 0 only counts" },
     flag { "test", load = "split-locks", help = "make split locks and watch only those" },
     event { "event", short = "e", help = "event that counts them, if none is known" },

@@ -18,7 +18,7 @@ local m = monitor {
       help = "an event: sys:name, uprobe:FILE:FUNCTION, kprobe:FUNCTION, page-faults, …" },
     expr { "sum", help = "sum of this expression, instead of the number of events" },
     expr { "key", short = "k", help = "a row for each value of this expression as well" },
-    count { "rows", default = 20, help = "number of chains in the table" },
+    integer { "rows", default = 20, help = "number of chains in the table" },
     "flame-graph",
   },
 }

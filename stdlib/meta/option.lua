@@ -17,7 +17,7 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---@field unit "s"|"ms"|"us"|"ns" unit of a number without a suffix
 ---@field least? string the shortest duration that is accepted: `"10us"`; Dflt: 0
 
----@class perilune.CountSpec: perilune.OptionSpec
+---@class perilune.IntegerSpec: perilune.OptionSpec
 ---@field least? integer minimum; Dflt: 1
 
 ---@class perilune.ChoiceSpec: perilune.OptionSpec
@@ -66,6 +66,11 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---@field perins boolean whether --perins was given
 ---@field detail false|perilune.Detail value of --detail
 ---@field as_events? true set if another monitor takes its events: emit each, report nothing
+---@field filter string names of tasks, as globs; empty without --filter
+---@field device false|string NAME of --device
+---@field weight "count"|"time" of the flame graph
+---@field interruptible boolean
+---@field uninterruptible boolean
 ---@field exclude_user boolean
 ---@field exclude_kernel boolean
 ---@field exclude_guest boolean
@@ -94,10 +99,10 @@ function flag(spec) end
 ---@return perilune.Option
 function number(spec) end
 
---- A whole number of at least 1, or `least`: `count { "rows", default = 20 }`.
----@param spec perilune.CountSpec
+--- A whole number of at least 1, or `least`: `integer { "rows", default = 20 }`.
+---@param spec perilune.IntegerSpec
 ---@return perilune.Option
-function count(spec) end
+function integer(spec) end
 
 --- A port of TCP or UDP, 1 to 65535: `port { "port" }`.
 ---@param spec perilune.OptionSpec

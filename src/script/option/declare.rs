@@ -17,7 +17,7 @@ use crate::base::{
 const CONSTRUCTORS: [(&str, &[&str]); 12] = [
     ("flag", &["load"]),
     ("number", &[]),
-    ("count", &["least"]),
+    ("integer", &["least"]),
     ("port", &[]),
     ("percent", &[]),
     ("duration", &["unit", "least"]),
@@ -146,7 +146,7 @@ impl OptionConstructor<'_> {
         Ok(match self.name {
             "flag" => OptionKind::Flag,
             "number" => OptionKind::Number,
-            "count" => OptionKind::Whole(least_count(table)?),
+            "integer" => OptionKind::Whole(least_count(table)?),
             "port" => OptionKind::Port,
             "percent" => OptionKind::Percent,
             "duration" => OptionKind::Duration(unit(table)?),
