@@ -66,9 +66,9 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---@field perins boolean whether --perins was given
 ---@field detail false|perilune.Detail value of --detail
 ---@field as_events? true set if another monitor takes its events: emit each, report nothing
----@field filter string names of tasks, as globs; empty without --filter
+---@field filter false|string GLOBS of --filter
 ---@field device false|string NAME of --device
----@field weight "count"|"time" of the flame graph
+---@field weight false|"count"|"time" of --weight
 ---@field interruptible boolean
 ---@field uninterruptible boolean
 ---@field exclude_user boolean
