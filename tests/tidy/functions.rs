@@ -42,10 +42,13 @@ fn functions(code: &str) -> Vec<(usize, &str, usize)> {
 /// Returns the name of the function that a line begins.
 fn function_name(line: &str) -> Option<&str> {
     let (before, rest) = line.split_once("fn ")?;
-    let modifier = |word: &str| {
-        word.starts_with("pub")
-            || ["const", "async", "unsafe", "extern", "crate)", "super)"].contains(&word)
+    let before = match before.trim_start().strip_prefix("pub") {
+        Some(after) => {
+            after.strip_prefix('(').and_then(|to| to.split_once(')')).map_or(after, |x| x.1)
+        }
+        None => before,
     };
+    let modifier = |word: &str| ["const", "async", "unsafe", "extern"].contains(&word);
     let name = rest.split(|c: char| !(c.is_alphanumeric() || c == '_')).next()?;
     (before.split_whitespace().all(modifier) && !name.is_empty()).then_some(name)
 }
@@ -53,7 +56,11 @@ fn function_name(line: &str) -> Option<&str> {
 #[test]
 fn a_long_function_is_found() {
     let body = "    x();\n".repeat(LONGEST - 1);
-    for head in ["fn f() {", "pub(crate) unsafe extern \"C\" fn f<T>(\n    a: T,\n) {"] {
+    for head in [
+        "fn f() {",
+        "pub(in crate::x) fn f() {",
+        "pub(crate) unsafe extern \"C\" fn f<T>(\n    a: T,\n) {",
+    ] {
         let text = format!("{head}\n{body}}}\nfn g() {{}}\n");
         assert_eq!(functions_are_short(&Source::new("src/a.rs", text)).len(), 1, "{head}");
     }

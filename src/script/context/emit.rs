@@ -4,9 +4,10 @@ use super::RunContext;
 use crate::base::event::slot::Slot;
 use crate::base::event::value::Value as Field;
 use crate::base::report::draw::{Cell, DetailPosition, EventLine, EventText, Level};
+use crate::base::report::frame::Frame;
 use crate::base::text::unescape::until_nul;
 use crate::decode::flags;
-use crate::event::kind::has_fields;
+use crate::event::kind::{Event, has_fields};
 use crate::event::sample_field::counts_of;
 use crate::script::vm::guard::pause::off_the_clock;
 
@@ -33,25 +34,12 @@ impl RunContext {
         if self.hides(slot) {
             return;
         }
-        if extras.detail.is_none() {
-            self.heats.emitted.iter_mut().for_each(|heat| heat.add(slot.time));
-        }
-        if let Some(counts) = &self.flame_counts {
-            if !chain.is_empty() {
-                let comm = self.comm_of_slot(slot);
-                counts.add(until_nul(&comm), self.stack_of(slot, chain), extras.extra);
-            }
+        if self.is_only_counted(slot, chain, &extras) {
             return;
         }
         let chain = if self.no_stacks { &[] } else { chain };
         let Some(event) = self.roles.get(slot.ev as usize).cloned() else { return };
-        let mut stack = std::mem::take(&mut self.frames);
-        stack.clear();
-        if !chain.is_empty() {
-            let space = self.space_of(slot);
-            off_the_clock(|| self.naming.borrow_mut().of_chain(space, chain, &mut stack));
-            self.note_missing_names();
-        }
+        let stack = self.name_frames(slot, chain);
         let comm = self.comm_of_slot(slot);
         let sample = [
             ("period", Field::Uint(slot.period)),
@@ -59,14 +47,7 @@ impl RunContext {
             ("addr", Field::Pointer(slot.addr)),
         ];
         let print = event.format().and_then(|f| self.texts.printer(slot.ev as usize, f, raw));
-        let common = event.kind().raw_format().map(|format| {
-            ["common_flags", "common_preempt_count"].map(|name| {
-                match format.field(name).map(|f| f.read(raw)) {
-                    Some(Ok(Field::Uint(n))) => n as u8,
-                    _ => 0,
-                }
-            })
-        });
+        let common = common_of(&event, raw);
         let flags = common.map_or(flags::UNKNOWN, |[flags, preempt_count]| {
             flags::letters(flags, own_depth(preempt_count))
         });
@@ -123,6 +104,32 @@ impl RunContext {
         let _ = self.out.flush_if_large();
     }
 
+    /// Adds an event that is printed to the heat map. Returns whether it was only counted, with its
+    /// stack, because the run draws a flame graph of the printed events instead.
+    fn is_only_counted(&mut self, slot: &Slot, chain: &[u64], extras: &EmitExtras<'_>) -> bool {
+        if extras.detail.is_none() {
+            self.heats.emitted.iter_mut().for_each(|heat| heat.add(slot.time));
+        }
+        let Some(counts) = &self.flame_counts else { return false };
+        if !chain.is_empty() {
+            let comm = self.comm_of_slot(slot);
+            counts.add(until_nul(&comm), self.stack_of(slot, chain), extras.extra);
+        }
+        true
+    }
+
+    /// Names the addresses of a call chain, in the memory that the last event's frames used.
+    fn name_frames(&mut self, slot: &Slot, chain: &[u64]) -> Vec<Frame> {
+        let mut stack = std::mem::take(&mut self.frames);
+        stack.clear();
+        if !chain.is_empty() {
+            let space = self.space_of(slot);
+            off_the_clock(|| self.naming.borrow_mut().of_chain(space, chain, &mut stack));
+            self.note_missing_names();
+        }
+        stack
+    }
+
     /// Prints an event whose handler failed, as a message.
     pub(in crate::script) fn note_event(&mut self, slot: &Slot, raw: &[u8]) {
         let Some(event) = self.roles.get(slot.ev as usize).cloned() else { return };
@@ -134,6 +141,18 @@ impl RunContext {
         let text = format!("in {} {} [{:03}] {}: {line}", comm, slot.tid, slot.cpu, event.name);
         self.note(Level::Error, &text);
     }
+}
+
+/// Returns `common_flags` and `common_preempt_count` of a record, or None if its event has no
+/// format of the kernel.
+fn common_of(event: &Event, raw: &[u8]) -> Option<[u8; 2]> {
+    let format = event.kind().raw_format()?;
+    Some(["common_flags", "common_preempt_count"].map(|name| {
+        match format.field(name).map(|f| f.read(raw)) {
+            Some(Ok(Field::Uint(n))) => n as u8,
+            _ => 0,
+        }
+    }))
 }
 
 /// Returns the preemption depth where the event happened. The probe of perf disables preemption

@@ -13,6 +13,7 @@ use crate::event::selector::Selector;
 use crate::sys::attr::Attr;
 
 /// Options of an `evsel` call.
+#[derive(Default)]
 pub(in crate::script) struct EvselOptions {
     pub(in crate::script) sampling: Sampling,
     pub(in crate::script) task: Option<String>,
@@ -57,83 +58,88 @@ impl EvselOptions {
         usual: StackSampling,
     ) -> Result<Self, Refused> {
         let stack = chosen.stack() || from.is_some_and(|t| truthy(t, "stack"));
-        let mut sampling = Sampling {
+        let cpus = chosen
+            .cpus()
+            .map(|list| cpulist::parse(list).map_err(|why| format!("cpus={list}: {why:#}")));
+        let sampling = Sampling {
             stack: stack.then(|| StackSampling { depth: chosen.max_stack(), ..usual }),
-            cpus: match chosen.cpus() {
-                Some(list) => {
-                    Some(cpulist::parse(list).map_err(|why| format!("cpus={list}: {why:#}"))?)
-                }
-                None => None,
-            },
+            cpus: cpus.transpose()?,
             group: chosen.group.clone(),
             ..Sampling::default()
         };
-        let (mut filter, mut optional, mut title) = (None, false, None);
-        let (mut task, mut depth, mut extra) = (None, None, SampleFields::default());
+        let mut options = EvselOptions { sampling, ..EvselOptions::default() };
+        let mut depth = None;
         for pair in table.pairs::<String, Value>() {
             let (key, value) =
                 pair.map_err(|_| "the options of an evsel need names: { freq = 99 }".to_owned())?;
-            let number = || match &value {
-                Value::Integer(n) if *n >= 0 => Ok(*n as u64),
-                Value::Number(n) if *n >= 0.0 => Ok(*n as u64),
-                Value::Boolean(b) => Ok(u64::from(*b)),
-                other => {
-                    Err(format!("'{key}' of an evsel is a number, not a {}", other.type_name()))
+            match (key.as_str(), &value) {
+                (_, Value::Boolean(false) | Value::Nil) => {}
+                ("max_stack", _) => {
+                    depth = Some(number(&key, &value)?.clamp(1, u64::from(u16::MAX)) as u16);
                 }
-            };
-            let text = || match &value {
-                Value::String(s) => Ok(s.to_string_lossy()),
-                other => Err(format!("'{key}' of an evsel is text, not a {}", other.type_name())),
-            };
-            if matches!(value, Value::Boolean(false) | Value::Nil) {
-                continue;
-            }
-            match key.as_str() {
-                "stack" => {
-                    let walk = walk(&value)?.unwrap_or(usual.walk);
-                    sampling.stack =
-                        Some(StackSampling { walk, ..sampling.stack.unwrap_or(usual) });
-                }
-                "count" => sampling.count = true,
-                "freq" => sampling.freq = Some(number()?.max(1)),
-                "period" => sampling.period = Some(number()?.max(1)),
-                "max_stack" => depth = Some(number()?.clamp(1, u64::from(u16::MAX)) as u16),
-                "cpus" => {
-                    sampling.cpus = Some(cpulist::parse(&text()?).map_err(|e| format!("{e:#}"))?);
-                }
-                "filter" => filter = Some(text()?),
-                "title" => title = Some(text()?),
-                "fields" => extra = listed(&text()?)?,
-                "functions" => sampling.functions = true,
-                "task" => task = Some(text()?),
-                // `cgroup` is also a field of perf_event_attr: a number sets that field.
-                "cgroup" if matches!(value, Value::String(_)) => {
-                    sampling.cgroup = Some(text()?.into());
-                }
-                "group" if chosen.group.is_some() => {
+                ("group", _) if chosen.group.is_some() => {
                     return Err("an event in braces is in their group: omit 'group'".to_owned());
                 }
-                "group" => sampling.group = Some(EventGroup::named(&text()?)),
-                "all_tasks" => sampling.all_tasks = true,
-                "hide_self" => sampling.hide_self = true,
-                "optional" => optional = true,
-                "exclude" => exclude(&mut sampling, &value)?,
-                field if Attr::names().any(|name| name == field) => {
-                    sampling.fields.push((key.clone(), number()?));
-                }
-                _ => {
-                    let known = NAMES.into_iter().chain(Attr::names());
-                    let hint = did_you_mean(&nearest(&key, known));
-                    return Err(format!("an evsel has no '{key}'{hint}"));
-                }
+                _ => options.set(&key, &value, usual)?,
             }
         }
         // In a selector, `max-stack=` also requests stacks; here it only limits the depth of stacks
         // that are taken.
-        if let (Some(stack), Some(depth)) = (&mut sampling.stack, depth) {
+        if let (Some(stack), Some(depth)) = (&mut options.sampling.stack, depth) {
             stack.depth.get_or_insert(depth);
         }
-        if sampling.all_tasks && task.is_some() {
+        options.check(chosen)?;
+        if let Some(rate) = chosen.rate() {
+            options.sampling.set_rate(rate);
+        }
+        options.sampling.whole_cpus = options.task.is_some() || options.sampling.all_tasks;
+        Ok(options)
+    }
+
+    /// Sets the option `key` to a value that is neither nil nor false.
+    fn set(&mut self, key: &str, value: &Value, usual: StackSampling) -> Result<(), Refused> {
+        let sampling = &mut self.sampling;
+        match key {
+            "stack" => {
+                let walk = walk(value)?.unwrap_or(usual.walk);
+                sampling.stack = Some(StackSampling { walk, ..sampling.stack.unwrap_or(usual) });
+            }
+            "count" => sampling.count = true,
+            "freq" => sampling.freq = Some(number(key, value)?.max(1)),
+            "period" => sampling.period = Some(number(key, value)?.max(1)),
+            "cpus" => {
+                let cpus = cpulist::parse(&text(key, value)?).map_err(|e| format!("{e:#}"))?;
+                sampling.cpus = Some(cpus);
+            }
+            "filter" => self.filter = Some(text(key, value)?),
+            "title" => self.title = Some(text(key, value)?),
+            "fields" => self.extra = listed(&text(key, value)?)?,
+            "functions" => sampling.functions = true,
+            "task" => self.task = Some(text(key, value)?),
+            // `cgroup` is also a field of perf_event_attr: a number sets that field.
+            "cgroup" if matches!(value, Value::String(_)) => {
+                sampling.cgroup = Some(text(key, value)?.into());
+            }
+            "group" => sampling.group = Some(EventGroup::named(&text(key, value)?)),
+            "all_tasks" => sampling.all_tasks = true,
+            "hide_self" => sampling.hide_self = true,
+            "optional" => self.optional = true,
+            "exclude" => exclude(sampling, value)?,
+            field if Attr::names().any(|name| name == field) => {
+                sampling.fields.push((key.to_owned(), number(key, value)?));
+            }
+            _ => {
+                let hint = did_you_mean(&nearest(key, NAMES.into_iter().chain(Attr::names())));
+                return Err(format!("an evsel has no '{key}'{hint}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses options that exclude each other, or attributes of the selector.
+    fn check(&self, chosen: &Selector) -> Result<(), Refused> {
+        let sampling = &self.sampling;
+        if sampling.all_tasks && self.task.is_some() {
             return Err(
                 "an evsel has 'all_tasks' or 'task', not both: 'task' selects watched tasks"
                     .to_owned(),
@@ -161,11 +167,25 @@ impl EvselOptions {
         if sampling.freq.is_some() && sampling.period.is_some() {
             return Err("an evsel has 'freq' or 'period', not both: each sets the rate".into());
         }
-        if let Some(rate) = chosen.rate() {
-            sampling.set_rate(rate);
-        }
-        sampling.whole_cpus = task.is_some() || sampling.all_tasks;
-        Ok(EvselOptions { sampling, task, filter, extra, optional, title })
+        Ok(())
+    }
+}
+
+/// Returns the integer of the option `key`.
+fn number(key: &str, value: &Value) -> Result<u64, Refused> {
+    match value {
+        Value::Integer(n) if *n >= 0 => Ok(*n as u64),
+        Value::Number(n) if *n >= 0.0 => Ok(*n as u64),
+        Value::Boolean(b) => Ok(u64::from(*b)),
+        other => Err(format!("'{key}' of an evsel is a number, not a {}", other.type_name())),
+    }
+}
+
+/// Returns the text of the option `key`.
+fn text(key: &str, value: &Value) -> Result<String, Refused> {
+    match value {
+        Value::String(text) => Ok(text.to_string_lossy()),
+        other => Err(format!("'{key}' of an evsel is text, not a {}", other.type_name())),
     }
 }
 
