@@ -2,7 +2,7 @@
 -- `read`: read by system calls. `mapped`: made accessible by page faults, with those beside them
 -- that were in the cache. `added`: put into the cache, by a read from the disk, with readahead, or
 -- by a write of new data. `removed`: under memory pressure, by truncation, or on request.
--- `hit%` is the share of read and mapped pages that were not added meanwhile: 0 when a file is read
+-- `hit%` is the share of read and mapped pages that were not added then: 0 when a file is read
 -- for the first time, 100 when it is read again. Readahead adds pages for later reads, so short
 -- intervals show too few hits, then too many; a process that also writes shows too few.
 -- Each read of a part of a page counts as a page. Direct I/O does not use the cache.

@@ -1,7 +1,7 @@
 --- Waits for locks of the kernel and for futexes: which lock, who waited, and who released it.
 -- A lock is its address: in the kernel, or that of the futex word in the process. A mutex of glibc
 -- is `futex`, its condition variables, semaphores and joins are `futex bitset`; other runtimes
--- differ. `released by` is the task that woke the waiting one: who unlocked a mutex held it. It is
+-- differ. `released by` is the task that woke the waiting one: for a mutex, its holder. It is
 -- empty if the wait was spent spinning, and `(interrupt)` after a timeout. A task that has waited
 -- since before the run is not known. -g shows the stacks of both. Locks of the kernel need Linux
 -- 5.19.

@@ -2,8 +2,8 @@
 -- A wait begins at the first of the two; a wakeup of a task that runs or waits already is ignored.
 -- The wait is therefore the time in a run queue: RQ and R+ of task-state. A wait that began before
 -- the run is not known. If a task leaves a CPU without a switch to it, its wait is unmatched.
--- --instead adds a table of the tasks that ran meanwhile on the CPU where the task ran after the
--- wait; `(idle)` is the time until an idle CPU reacted. After a migration, a part of the wait was
+-- --instead adds a table of the tasks that ran during the wait on the CPU where the task ran after
+-- it; `(idle)` is the time until an idle CPU reacted. After a migration, a part of the wait was
 -- on another CPU.
 -- With -p or a COMMAND all scheduler events of the machine are read, because a wakeup comes from
 -- another task; the losses shown are those of all these events.

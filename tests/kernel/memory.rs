@@ -152,8 +152,18 @@ impl Limited {
         let used = USED_MIB.to_string();
         let own = [&[&*procs, &used, &file], more].concat();
         let run = program.with_arguments(args, &own);
+        if run.code != Some(0) && self.holds_files_in_memory() {
+            skip_anywhere("the temporary folder is in memory, which cannot be reclaimed");
+        }
         run.is_complete();
         (run, program)
+    }
+
+    /// Returns whether the group is charged for the file that its child wrote, as on a tmpfs.
+    fn holds_files_in_memory(&self) -> bool {
+        let stat = fs::read_to_string(self.0.join("memory.stat")).unwrap_or_default();
+        let bytes = stat.lines().find_map(|line| line.strip_prefix("shmem ")?.parse::<u64>().ok());
+        bytes.is_some_and(|bytes| bytes > LIMIT_MIB << 19)
     }
 }
 

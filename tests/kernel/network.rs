@@ -1,5 +1,6 @@
 //! tcp, net and dns over connections, packets and look-ups that the test makes.
 
+use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd as _;
@@ -134,6 +135,10 @@ fn figures(socket: &TcpStream) -> libc::tcp_info {
 }
 
 fn the_round_trip_is_the_one_that_the_socket_has() {
+    let format = fs::read_to_string("/sys/kernel/tracing/events/tcp/tcp_probe/format");
+    if format.is_ok_and(|format| !format.contains(" skaddr;")) {
+        skip_anywhere("tcp:tcp_probe of this kernel does not contain the socket");
+    }
     let listener = server();
     let address = listener.local_addr().expect("it is bound");
     let port = address.port().to_string();
