@@ -69,11 +69,19 @@ fn is_linked(run: &Run) -> bool {
     note.inspect(|why| skip_anywhere(&format!("no BPF link: {why}"))).is_none()
 }
 
+/// Skips a test of more functions than probes can watch where the kernel has no such link.
+fn needs_link() {
+    if !perilune::sys::machine::is_linux_since((6, 6)) {
+        skip_anywhere("a BPF link of functions needs Linux 6.6");
+    }
+}
+
 fn notes(run: &Run) -> impl Iterator<Item = &str> {
     run.of("note").filter_map(|note| note["text"].as_str())
 }
 
 fn counted(kind: &str) {
+    needs_link();
     let program = program(&[]);
     let event = program.function(kind, "many_*");
     let other = OtherCaller::start(&program);
@@ -130,6 +138,7 @@ fn arguments_and_callers_are_read_through_a_link() {
 }
 
 fn a_link_leaves_nothing_behind_if_the_run_is_killed() {
+    needs_link();
     let program = program(&["-no-pie"]);
     let mut child = Command::new(program.path())
         .args(["1", "wait"])
