@@ -174,14 +174,19 @@ fn end_of_record(code: &mut Assembler, register: BpfRegister) {
 }
 
 impl UserTextCounts {
-    /// Returns the sums of both.
-    #[must_use]
-    pub fn plus(self, other: UserTextCounts) -> UserTextCounts {
+    /// Returns the sums over CPUs, of which `values` has the counters; one that is too short counts
+    /// nothing.
+    pub fn of_cpus(values: &[Vec<u8>]) -> UserTextCounts {
+        let each = values.iter().filter_map(|value| UserTextCounts::read(value));
+        each.fold(UserTextCounts::default(), UserTextCounts::plus)
+    }
+
+    fn plus(self, other: UserTextCounts) -> UserTextCounts {
         UserTextCounts { failed: self.failed + other.failed, faults: self.faults + other.faults }
     }
 
     /// Reads the counters of a CPU; None if the value is too short.
-    pub fn read(value: &[u8]) -> Option<UserTextCounts> {
+    fn read(value: &[u8]) -> Option<UserTextCounts> {
         let word = |at: i16| {
             let bytes = value.get(usize::try_from(at).ok()?..)?.first_chunk()?;
             Some(u64::from_ne_bytes(*bytes))

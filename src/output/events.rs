@@ -12,7 +12,9 @@ use super::ByteSink;
 use super::text::{push_problems, stats_text};
 use crate::base::event::value::Value;
 use crate::base::report::coverage::Coverage;
-use crate::base::report::draw::{Draw, EventLine, Level, OpenedEvent, Report, Stamp, Stats};
+use crate::base::report::draw::{
+    Draw, EventLine, FLAG_FIELDS, Level, OpenedEvent, Report, Stamp, Stats,
+};
 use crate::base::text::stack_style::StackStyle;
 use crate::base::text::{digits, escape, field};
 use jiff::Timestamp;
@@ -79,7 +81,7 @@ impl Draw for Events {
         out.push(b' ');
         out.extend_from_slice(event.name.as_bytes());
         out.push(b':');
-        for (name, byte) in ["common_flags", "common_preempt_count"].iter().zip(event.common) {
+        for (name, byte) in FLAG_FIELDS.iter().zip(event.common) {
             if byte != 0 {
                 out.push(b' ');
                 out.extend_from_slice(name.as_bytes());

@@ -18,6 +18,9 @@ pub struct Stamp {
     pub clock_ns: u64,
 }
 
+/// Fields of a tracepoint's record from which its column of flags is made.
+pub const FLAG_FIELDS: [&str; 2] = ["common_flags", "common_preempt_count"];
+
 /// One event to print, borrowed from its record.
 pub struct EventLine<'a> {
     /// Time of the event.
@@ -33,8 +36,8 @@ pub struct EventLine<'a> {
     /// The flags column as in ftrace: irqs off, need-resched, hard/soft irq, preempt depth. `....`
     /// if unknown.
     pub flags: [u8; 4],
-    /// `common_flags` and `common_preempt_count` of the record, from which `flags` are made; 0 for
-    /// a record without them.
+    /// The fields [`FLAG_FIELDS`] of the record, from which `flags` are made; 0 for a record
+    /// without them.
     pub common: [u8; 2],
     /// `sys:name`, or the name of a counter.
     pub name: &'a str,

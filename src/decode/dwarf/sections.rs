@@ -92,23 +92,25 @@ fn plain<'a>(elf: Elf<'a>, id: SectionId) -> &'a [u8] {
 fn unpack(section: &Section<'_>, most: u64) -> Option<Vec<u8>> {
     let bytes = section.bytes?;
     let (header, packed) = bytes.split_at_checked(HEADER)?;
-    let mut unpacked = Vec::new();
-    let mut read = |from: &mut dyn Read| from.take(most + 1).read_to_end(&mut unpacked).ok();
     match u32::from_ne_bytes(*header.first_chunk()?) {
-        ZLIB => read(&mut flate2::read::ZlibDecoder::new(packed))?,
-        ZSTD => read(&mut zstd::Decoder::with_buffer(packed).ok()?)?,
-        _ => return None,
-    };
-    (unpacked.len() as u64 <= most).then_some(unpacked)
+        ZLIB => read_all(flate2::read::ZlibDecoder::new(packed), most),
+        ZSTD => read_all(zstd::Decoder::with_buffer(packed).ok()?, most),
+        _ => None,
+    }
 }
 
 /// Returns the bytes of a section `.zdebug_*`, the form before the gABI's (`gcc -gz=zlib-gnu`):
 /// `ZLIB`, the unpacked size in 8 bytes, big-endian, and the packed bytes. As [`unpack`] else.
 fn unpack_gnu(section: &Section<'_>, most: u64) -> Option<Vec<u8>> {
     let packed = section.bytes?.strip_prefix(b"ZLIB")?.get(8..)?;
-    let mut unpacked = Vec::new();
-    flate2::read::ZlibDecoder::new(packed).take(most + 1).read_to_end(&mut unpacked).ok()?;
-    (unpacked.len() as u64 <= most).then_some(unpacked)
+    read_all(flate2::read::ZlibDecoder::new(packed), most)
+}
+
+/// Returns all bytes; None if there are more than `most`, or reading fails.
+fn read_all(from: impl Read, most: u64) -> Option<Vec<u8>> {
+    let mut all = Vec::new();
+    from.take(most + 1).read_to_end(&mut all).ok()?;
+    (all.len() as u64 <= most).then_some(all)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::RunContext;
 use crate::base::event::slot::Slot;
 use crate::base::event::value::Value as Field;
-use crate::base::report::draw::{Cell, DetailPosition, EventLine, EventText, Level};
+use crate::base::report::draw::{Cell, DetailPosition, EventLine, EventText, FLAG_FIELDS, Level};
 use crate::base::report::frame::Frame;
 use crate::base::text::unescape::until_nul;
 use crate::decode::flags;
@@ -143,15 +143,12 @@ impl RunContext {
     }
 }
 
-/// Returns `common_flags` and `common_preempt_count` of a record, or None if its event has no
-/// format of the kernel.
+/// Returns the [`FLAG_FIELDS`] of a record, or None if its event has no format of the kernel.
 fn common_of(event: &Event, raw: &[u8]) -> Option<[u8; 2]> {
     let format = event.kind().raw_format()?;
-    Some(["common_flags", "common_preempt_count"].map(|name| {
-        match format.field(name).map(|f| f.read(raw)) {
-            Some(Ok(Field::Uint(n))) => n as u8,
-            _ => 0,
-        }
+    Some(FLAG_FIELDS.map(|name| match format.field(name).map(|f| f.read(raw)) {
+        Some(Ok(Field::Uint(n))) => n as u8,
+        _ => 0,
     }))
 }
 

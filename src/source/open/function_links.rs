@@ -61,8 +61,7 @@ pub(in crate::source) type LinkedArrays = Vec<Option<Arc<OutputArray>>>;
 
 impl FunctionLinks {
     /// Attaches a link for each file, or the kernel, of which at least [`LINKED_MIN`] functions are
-    /// opened. `is_open` marks the openings that have events already; none if it is
-    /// empty.
+    /// opened. `is_open` marks the openings that have events already; none if it is empty.
     pub(in crate::source) fn attach(
         &mut self,
         openings: &[Opening],
@@ -126,8 +125,7 @@ impl FunctionLinks {
     /// Returns the number of calls without a sample so far that nothing else shows.
     pub(in crate::source) fn failed(&self) -> u64 {
         let values = self.counts.as_ref().and_then(|counts| counts.of_cpus(0).ok());
-        let of_cpus = values.iter().flatten().filter_map(|value| UserTextCounts::read(value));
-        let failed: u64 = of_cpus.map(|counts| counts.failed).sum();
+        let failed = UserTextCounts::of_cpus(&values.unwrap_or_default()).failed;
         let links = self.links.iter().filter_map(Weak::upgrade);
         failed + links.map(|link| link.misses().unwrap_or(0)).sum::<u64>()
     }
@@ -156,8 +154,8 @@ fn groups<'a>(
         let Some(point) = linkable(opening).filter(|_| is_new) else { continue };
         let hides_self = !request.watch_self && !opening.sampling.all_tasks;
         let Some(place) = place_of(&point, hides_self) else { continue };
-        // The kernel should not have to read the code from the disk. A file that
-        // was modified is refused when the event is opened.
+        // The kernel should not have to read the code from the disk. A file that was modified is
+        // refused when the event is opened.
         if opening.event.kind().prepare().is_err() {
             continue;
         }

@@ -156,8 +156,7 @@ impl UserTextPrograms {
     pub(in crate::source) fn counts(&self) -> UserTextCounts {
         let Some(shared) = &self.shared else { return UserTextCounts::default() };
         let values = shared.counts.of_cpus(0).unwrap_or_default();
-        let of_cpus = values.iter().filter_map(|value| UserTextCounts::read(value));
-        let all = of_cpus.fold(UserTextCounts::default(), UserTextCounts::plus);
+        let all = UserTextCounts::of_cpus(&values);
         let missed = self.open.iter().map(UserTextProgram::missed).sum::<u64>() + self.missed;
         UserTextCounts { failed: all.failed + missed, ..all }
     }
