@@ -4,6 +4,7 @@
 pub mod attr;
 mod attr_fallback;
 pub mod bpf;
+pub mod breakpoint_hits;
 pub mod budget;
 pub mod catch_panic;
 pub mod cgroup;

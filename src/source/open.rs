@@ -160,6 +160,7 @@ pub(super) fn open_event(
     let (name, event) = (&opening.event.name, opening.event.kind());
     let named = |why| anyhow!("{name}: {why}");
     event.check_options(&opening.sampling, request.tasks.is_some()).map_err(named)?;
+    opened.remark(event.doubt());
     if let (Some(served), None) = (event.cpus(), opening.cpus_of(&request.cpus).next()) {
         bail!(
             "{name}: its PMU serves only the CPUs {}, and none of them is watched; omit -C, or \
@@ -363,10 +364,8 @@ impl PerfEvents<'_> {
         filter: &mut Option<AcceptedFilter>,
     ) -> anyhow::Result<()> {
         for field in got.dropped {
-            let remark = format!("this kernel does not support `{field}`: opened without it");
-            if !opened.remarks.contains(&remark) {
-                opened.remarks.push(remark);
-            }
+            opened
+                .remark(Some(format!("this kernel does not support `{field}`: opened without it")));
         }
         if self.array.is_some() && filter.is_none() {
             *filter = Some(self.filter_of_program()?);

@@ -26,11 +26,6 @@ use std::process::ExitStatus;
 use traced::HeldEnd;
 pub use traced::HeldUntil;
 
-/// Byte that makes the child execute its command.
-const START: u8 = 1;
-/// Byte that makes the child execute its command with this process as its tracer.
-const START_TRACED: u8 = 2;
-
 /// Maximum number of signals that may interrupt one wait.
 const INTERRUPTIONS: u32 = 10_000;
 
@@ -113,7 +108,7 @@ impl Workload {
         if std::mem::take(&mut self.stopped) {
             return traced::detach(self.pid);
         }
-        if self.send(START) { self.executed() } else { Ok(()) }
+        if self.send_start() { self.executed() } else { Ok(()) }
     }
 
     /// Lets the child execute its command and stops it again after an exec, or at the end of a
@@ -122,9 +117,17 @@ impl Workload {
     /// # Errors
     /// As [`Workload::start`]; or ptrace(2) fails.
     pub fn load(&mut self, until: &mut HeldUntil<'_>) -> io::Result<Loaded> {
-        if !self.send(START_TRACED) {
+        if self.go.is_none() {
             return Ok(Loaded::Ready);
         }
+        if let Err(why) = traced::attach(self.pid) {
+            // It may have been killed.
+            return match self.try_wait()? {
+                Some(_) => Ok(Loaded::Ended),
+                None => Err(self.untraceable(&why)),
+            };
+        }
+        self.send_start();
         let (end, unprivileged) = traced::hold(self.pid, until)?;
         self.unprivileged = unprivileged;
         Ok(match end {
@@ -151,11 +154,11 @@ impl Workload {
     }
 
     /// Lets the child execute its command; returns false if it was sent before.
-    fn send(&mut self, how: u8) -> bool {
+    fn send_start(&mut self) -> bool {
         let Some(mut go) = self.go.take() else { return false };
         // The pipe is broken if the child was killed. Its status shows that; exec's outcome is then
         // the end of file.
-        let _ = go.write_all(&[how]);
+        let _ = go.write_all(&[1]);
         true
     }
 
@@ -167,18 +170,19 @@ impl Workload {
             Err(error) => return Err(error),
             Ok(()) => {}
         }
-        let errno = i32::from_ne_bytes(errno);
-        let error = io::Error::from_raw_os_error(errno.saturating_abs());
+        let error = io::Error::from_raw_os_error(i32::from_ne_bytes(errno));
         self.wait()?;
-        let text = match errno < 0 {
-            true => format!(
-                "failed to trace `{}` until it has mapped its files: {error}; seccomp, Yama or a \
-                 tracer of perilune forbids ptrace: start it and use -p",
-                self.command
-            ),
-            false => format!("failed to run `{}`: {error}", self.command),
-        };
+        let text = format!("failed to run `{}`: {error}", self.command);
         Err(io::Error::new(error.kind(), text))
+    }
+
+    fn untraceable(&self, why: &io::Error) -> io::Error {
+        let text = format!(
+            "failed to trace `{}` until it has mapped its files: {why}; seccomp, Yama or a tracer \
+             of perilune forbids ptrace: start it and use -p",
+            self.command
+        );
+        io::Error::new(why.kind(), text)
     }
 
     /// Returns how the command ended, or `None` while it runs.
@@ -284,12 +288,6 @@ unsafe fn run_child(argv: &[*const libc::c_char], go: i32, wait: i32, failed: i3
                 started = got == 1;
                 break;
             }
-        }
-        if started && byte == START_TRACED && !traced::attach_in_child() {
-            // Negative: not an error of exec.
-            let errno = (-*libc::__errno_location()).to_ne_bytes();
-            libc::write(failed, errno.as_ptr().cast(), errno.len());
-            started = false;
         }
         if started && let Some(program) = argv.first() {
             libc::execvp(*program, argv.as_ptr());

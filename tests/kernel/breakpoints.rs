@@ -12,7 +12,9 @@ use crate::functions::{Program, next_line};
 use crate::live::{live_tests, skip_anywhere};
 use crate::load;
 use crate::tool::{Run, Tool};
+use hits::needs_each_hit;
 
+pub(crate) mod hits;
 pub(crate) mod waiting;
 
 live_tests! {
@@ -76,7 +78,13 @@ const KIDS: u32 = 3;
 /// Main thread, threads and children.
 const WRITERS: u32 = 1 + 2 + KIDS;
 
+/// Builds the program for a test that counts hits.
 fn built(flags: &[&str]) -> Program {
+    needs_each_hit();
+    program(flags)
+}
+
+fn program(flags: &[&str]) -> Program {
     Program::of(SOURCE, &[&["-pthread"], flags].concat())
 }
 
@@ -274,7 +282,7 @@ fn a_recording_is_replayed_by_the_same_selector() {
 }
 
 fn a_fifth_breakpoint_is_refused() {
-    let program = built(&[]);
+    let program = self::program(&[]);
     let four = "mem:0x1000/8:w,mem:0x2000/8:w,mem:0x3000/8:w,mem:0x4000/8:w";
     assert_eq!(program.watched(&["trace", "-e", four], 1, 0).code, Some(0));
     let run = program.watched(&["trace", "-e", &format!("{four},mem:0x5000/8:w")], 1, 0);
@@ -283,7 +291,7 @@ fn a_fifth_breakpoint_is_refused() {
 }
 
 fn breakpoints_that_cannot_be_set_are_refused_with_the_reason() {
-    let program = built(&[]);
+    let program = self::program(&[]);
     for (place, why) in [
         ("conter:w", "has no symbol 'conter'; did you mean 'counter'?"),
         ("own:w", "'own' is thread-local"),
@@ -314,7 +322,7 @@ fn breakpoints_that_cannot_be_set_are_refused_with_the_reason() {
 }
 
 fn symbols_are_listed() {
-    let program = built(&[]);
+    let program = self::program(&[]);
     let list = |args: &[&str]| {
         let run = Command::new(env!("CARGO_BIN_EXE_perilune")).arg("list").args(args).output();
         String::from_utf8(run.expect("it runs").stdout).expect("text")
@@ -375,6 +383,7 @@ fn each_call_of_a_kernel_function_is_an_event() {
 }
 
 fn each_read_of_the_kernel_from_its_own_memory_is_an_event() {
+    needs_each_hit();
     // A read of this file copies the kernel's notes, byte by byte.
     let tool = Tool::attach(&["trace", "-e", "mem:__start_notes/1:rw/stack/"]);
     for _ in 0..N {

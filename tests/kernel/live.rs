@@ -2,7 +2,8 @@
 //! is shown as ignored, with the reason. Every test program that lists its tests includes this
 //! file.
 
-use std::panic::resume_unwind;
+use std::cell::Cell;
+use std::panic::{catch_unwind, resume_unwind};
 use std::path::Path;
 use std::process::ExitCode;
 use std::thread;
@@ -31,6 +32,11 @@ pub(crate) fn run<const N: usize>(files: [Vec<Trial>; N]) -> ExitCode {
     libtest_mimic::run(&Arguments::from_args(), tests).exit_code()
 }
 
+thread_local! {
+    /// Returns why this thread's test fails on this machine; None if it should not.
+    pub(crate) static EXCUSE: Cell<fn() -> Option<String>> = const { Cell::new(|| None) };
+}
+
 /// Why a test cannot run; it unwinds the test's thread.
 struct Skipped(String);
 
@@ -46,7 +52,12 @@ pub(crate) fn test(module: &str, name: &str, needs_root: bool, test: fn()) -> Tr
             if needs_root {
                 can_trace();
             }
-            test();
+            if let Err(end) = catch_unwind(test) {
+                if let Some(why) = EXCUSE.get()().filter(|_| !end.is::<Skipped>()) {
+                    skip_anywhere(&why);
+                }
+                resume_unwind(end);
+            }
         };
         let started = thread::Builder::new().name(own).spawn(run).expect("a thread can be started");
         let Err(end) = started.join() else { return Ok(Completion::Completed) };

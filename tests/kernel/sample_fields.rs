@@ -5,6 +5,7 @@ use std::os::unix::fs::MetadataExt as _;
 
 use serde_json::Value;
 
+use crate::breakpoints::hits::needs_each_hit;
 use crate::live::{live_tests, skip_anywhere};
 use crate::load::SharedPage;
 
@@ -140,6 +141,7 @@ fn the_page_of_the_code_has_a_size() {
 
 fn the_physical_address_of_a_write_is_that_of_its_page() {
     const STORES: u32 = 20;
+    needs_each_hit();
     let page = SharedPage::new();
     let Some(physical) = page.physical() else { skip_anywhere("/proc/self/pagemap is hidden") };
     let event = format!("mem:{:#x}/8:w", page.place());

@@ -8,7 +8,7 @@ use crate::script::vm::guard::NO_HOOK;
 use crate::sys::machine::page_size;
 
 /// All checks, in output order.
-pub(super) const ALL: [fn(&MachineFacts) -> Check; 16] = [
+pub(super) const ALL: [fn(&MachineFacts) -> Check; 17] = [
     kernel,
     perf_events,
     tracefs,
@@ -17,6 +17,7 @@ pub(super) const ALL: [fn(&MachineFacts) -> Check; 16] = [
     locked_memory,
     open_files,
     counters,
+    breakpoints,
     idle_tasks,
     functions,
     clock,
@@ -166,6 +167,24 @@ fn counters(machine: &MachineFacts) -> Check {
     match &machine.hardware {
         Ok(()) => Check::new("hardware counters", CheckState::Ok, "cycles can be counted"),
         Err(why) => Check::new("hardware counters", CheckState::Missing, "no cycles").advice(why),
+    }
+}
+
+/// Checks that each hit of a hardware breakpoint is counted.
+fn breakpoints(machine: &MachineFacts) -> Check {
+    let name = "breakpoints";
+    match &machine.breakpoints {
+        Ok(hits) if hits.counted >= hits.written => {
+            Check::new(name, CheckState::Ok, format!("{} of {} hits", hits.counted, hits.written))
+        }
+        Ok(hits) => {
+            let found = format!("hits are lost: {} of {}", hits.counted, hits.written);
+            Check::new(name, CheckState::Limited, found).advice(
+                "mem: events are incomplete, and SIGTRAP may end a watched program; use another \
+                 machine, as this one does not keep the debug registers of its CPUs",
+            )
+        }
+        Err(why) => Check::new(name, CheckState::Missing, "no hardware breakpoint").advice(why),
     }
 }
 

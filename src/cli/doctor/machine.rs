@@ -13,6 +13,7 @@ use crate::script::vm::guard::hook_stops_compiled_loops;
 use crate::symbol::RunningKernel;
 use crate::sys::attr::Attr;
 use crate::sys::attr::{EVERY_TASK, PerfTarget};
+use crate::sys::breakpoint_hits::{BreakpointHits, WRITES, breakpoint_hits};
 use crate::sys::clock::ticks_per_second;
 use crate::sys::idle_records::{IdleRecords, idle_records};
 use crate::sys::limits::{self, OpenFiles};
@@ -44,6 +45,8 @@ pub struct MachineFacts {
     pub(super) clocksource: Option<String>,
     /// Whether a script can be stopped in an endless loop.
     pub(super) hook: bool,
+    /// The hits of a hardware breakpoint in a test, or why it could not be opened.
+    pub(super) breakpoints: Result<BreakpointHits, String>,
     /// The records of each CPU's idle task, or why they could not be read.
     pub(super) idle: Result<Vec<IdleRecords>, String>,
     pub(super) symbols: KallsymsAccess,
@@ -96,6 +99,7 @@ impl MachineFacts {
             monotonic: stamps_with_monotonic(),
             clocksource: read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
             hook: hook_stops_compiled_loops(),
+            breakpoints: breakpoint_hits(WRITES).map_err(|why| why.to_string()),
             idle: idle(tracefs.as_ref().ok(), &facts.online),
             symbols: symbols(),
             kptr_restrict: machine::sysctl("kernel/kptr_restrict"),

@@ -3,6 +3,7 @@
 use super::machine::{KallsymsAccess, Tracing};
 use super::*;
 use crate::cli::runtime::Bundled;
+use crate::sys::breakpoint_hits::BreakpointHits;
 use crate::sys::idle_records::IdleRecords;
 use crate::sys::limits::OpenFiles;
 use crate::sys::privileges::Privileges;
@@ -36,6 +37,7 @@ fn well() -> MachineFacts {
         monotonic: true,
         clocksource: Some("kvm-clock".to_owned()),
         hook: true,
+        breakpoints: Ok(BreakpointHits { written: 20_000, counted: 20_000 }),
         idle: Ok([0, 1].map(|cpu| idle(cpu, 5)).to_vec()),
         symbols: KallsymsAccess::Shown,
         kptr_restrict: Some(1),
@@ -71,6 +73,17 @@ fn cpus_with_unrecorded_idle_events_are_listed() {
     let never = MachineFacts { idle: Ok(vec![busy]), ..well() };
     assert!(line(&never, "idle tasks").contains("not checked: no CPU was idle"));
     assert!(silent(busy).contains("ok       their events are recorded on 1 of 2 CPUs; the other"));
+}
+
+#[test]
+fn lost_hits_of_breakpoints_are_shown() {
+    assert!(line(&well(), "breakpoints").ends_with("ok       20000 of 20000 hits"));
+    let hits = BreakpointHits { written: 20_000, counted: 351 };
+    let text = line(&MachineFacts { breakpoints: Ok(hits), ..well() }, "breakpoints");
+    assert!(text.contains("limited  hits are lost: 351 of 20000; mem: events are"), "{text}");
+    let denied = Err("perf_event_paranoid is 4".to_owned());
+    let text = line(&MachineFacts { breakpoints: denied, ..well() }, "breakpoints");
+    assert!(text.contains("missing  no hardware breakpoint; perf_event_paranoid is 4"), "{text}");
 }
 
 #[test]

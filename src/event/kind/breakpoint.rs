@@ -25,6 +25,7 @@ use crate::base::matching::glob;
 use crate::base::text::number::parse_u64;
 use crate::event::exclude::Exclude;
 use crate::event::sampling::Sampling;
+use crate::sys::breakpoint_hits::lost_hits;
 use crate::sys::load_address::LoadedFile;
 
 /// A hardware breakpoint.
@@ -156,6 +157,16 @@ impl EventProperties for Breakpoint {
 
     fn awaits_program(&self) -> bool {
         self.program.is_some()
+    }
+
+    fn doubt(&self) -> Option<String> {
+        lost_hits().map(|hits| {
+            format!(
+                "this machine loses hits of breakpoints: of {} test writes it counted {}; there \
+                 may be more than are shown, and SIGTRAP may end a watched program",
+                hits.written, hits.counted
+            )
+        })
     }
 
     fn awaits_library(&self) -> bool {

@@ -110,6 +110,11 @@ pub trait EventProperties {
         false
     }
 
+    /// Returns the reason why this machine may not deliver each such event; None if none is known.
+    fn doubt(&self) -> Option<String> {
+        None
+    }
+
     /// Returns whether what it awaits is a library, which a process maps after the exec.
     fn awaits_library(&self) -> bool {
         false

@@ -53,6 +53,11 @@ impl OpenedSource {
         self.programs.close_unused(|at| events.iter().any(|open| open.opening == at))
     }
 
+    /// Adds a remark, unless there is the same.
+    pub(in crate::source) fn remark(&mut self, remark: Option<String>) {
+        self.remarks.extend(remark.filter(|remark| !self.remarks.contains(remark)));
+    }
+
     /// Adds a remark for each glob and reason with the omitted events.
     ///
     /// # Errors

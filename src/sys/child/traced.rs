@@ -1,10 +1,11 @@
 //! Holds a child with ptrace(2) at an exec, or when it maps a file, and lets it run on. All calls
 //! must come from the thread that forked the child.
 //!
-//! The child stops itself ([`attach_in_child`]) before its first exec. Until it is ready it stops
-//! at each exec. Only while it waits for a library does it stop at its system calls, too, since
-//! ptrace cannot select one; of these, only one that maps code is followed by a check. Signals are
-//! delivered from the stop that reports them, so that they keep their sender and value.
+//! The child is attached ([`attach`]) before its first exec. Until it is ready it stops at each
+//! exec. Only while it waits for a library does it stop at its system calls, too, since ptrace
+//! cannot select one; of these, only one that maps code is followed by a check. Signals are
+//! delivered from the stop that reports them, so that they keep their sender and value. A child
+//! that gets SIGSTOP stays stopped until SIGCONT.
 
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
@@ -49,24 +50,22 @@ const SYSTEM_CALL: i32 = 0x80;
 const OPTIONS: libc::c_int =
     libc::PTRACE_O_EXITKILL | libc::PTRACE_O_TRACESYSGOOD | libc::PTRACE_O_TRACEEXEC;
 
-/// Makes the calling child traced by its parent, and stops it. Returns false with errno set if this
-/// is not permitted. Async-signal-safe.
+/// Attaches a running child, which is not stopped.
 ///
-/// # Safety
-/// Call it in a fresh child.
-pub(super) unsafe fn attach_in_child() -> bool {
-    // SAFETY: the request takes no further arguments; raise takes a valid signal.
-    unsafe { libc::ptrace(libc::PTRACE_TRACEME) != -1 && libc::raise(libc::SIGSTOP) == 0 }
+/// # Errors
+/// ptrace(2) is not permitted.
+pub(super) fn attach(pid: i32) -> io::Result<()> {
+    ptrace(libc::PTRACE_SEIZE, pid, OPTIONS)
 }
 
-/// Lets a child that called [`attach_in_child`] run until it is ready. Returns also the programs
-/// that it executed meanwhile without the privileges of their owner.
+/// Lets an attached child run until it is ready. Returns also the programs that it executed
+/// meanwhile without the privileges of their owner.
 ///
 /// # Errors
 /// ptrace(2) or waitpid(2) fails.
 pub(super) fn hold(pid: i32, until: &mut HeldUntil<'_>) -> io::Result<(HeldEnd, Vec<PathBuf>)> {
     let mut unprivileged = Vec::new();
-    let (mut attached, mut maps_code) = (false, false);
+    let mut maps_code = false;
     let mut run = libc::PTRACE_CONT;
     loop {
         let stop = match wait(pid, until.waits_on)? {
@@ -74,17 +73,14 @@ pub(super) fn hold(pid: i32, until: &mut HeldUntil<'_>) -> io::Result<(HeldEnd, 
             Some(Waited::Stopped(stop)) => stop,
             None => return Ok((HeldEnd::GivenUp(give_up(pid)?), unprivileged)),
         };
-        let mut signal = 0;
         let check = match stop {
-            Stop::Signal(sent) => {
-                let is_first = !attached && sent == libc::SIGSTOP;
-                if is_first {
-                    attached = true;
-                    ptrace(libc::PTRACE_SETOPTIONS, pid, OPTIONS)?;
-                } else {
-                    signal = sent;
-                }
-                false
+            Stop::Signal(signal) => {
+                resume(run, pid, signal)?;
+                continue;
+            }
+            Stop::Group => {
+                resume(libc::PTRACE_LISTEN, pid, 0)?;
+                continue;
             }
             Stop::Exec => {
                 unprivileged.extend(unprivileged_program(pid));
@@ -100,12 +96,12 @@ pub(super) fn hold(pid: i32, until: &mut HeldUntil<'_>) -> io::Result<(HeldEnd, 
                 maps_code = began == Some(true);
                 ended
             }
-            Stop::Other => false,
+            Stop::Interrupted | Stop::Other => false,
         };
         if check && (until.is_ready)() {
             return Ok((HeldEnd::Ready, unprivileged));
         }
-        resume(run, pid, signal)?;
+        resume(run, pid, 0)?;
     }
 }
 
@@ -119,23 +115,22 @@ pub(super) fn detach(pid: i32) -> io::Result<()> {
 
 /// Sends SIGTERM to a running child and detaches it. Returns its status if it ended.
 fn give_up(pid: i32) -> io::Result<Option<ExitStatus>> {
-    // Only a stopped child can be detached; it cannot block SIGSTOP, which comes after SIGTERM.
-    for signal in [libc::SIGTERM, libc::SIGSTOP] {
-        // SAFETY: takes no pointer; the child is not reaped.
-        unsafe { libc::kill(pid, signal) };
-    }
+    // SAFETY: takes no pointer; the child is not reaped.
+    unsafe { libc::kill(pid, libc::SIGTERM) };
+    // Only a stopped child can be detached.
+    resume(libc::PTRACE_INTERRUPT, pid, 0)?;
     let end = Instant::now() + DETACH_TIMEOUT;
     while let Some(waited) = wait(pid, &mut || Instant::now() < end)? {
-        let signal = match waited {
+        let (run, signal) = match waited {
             Waited::Ended(status) => return Ok(Some(status)),
-            Waited::Stopped(Stop::Signal(libc::SIGSTOP)) => {
-                resume(libc::PTRACE_DETACH, pid, 0)?;
-                return Ok(None);
-            }
-            Waited::Stopped(Stop::Signal(signal)) => signal,
-            Waited::Stopped(_) => 0,
+            Waited::Stopped(Stop::Signal(signal)) => (libc::PTRACE_CONT, signal),
+            Waited::Stopped(Stop::Group | Stop::Interrupted) => (libc::PTRACE_DETACH, 0),
+            Waited::Stopped(_) => (libc::PTRACE_CONT, 0),
         };
-        resume(libc::PTRACE_CONT, pid, signal)?;
+        resume(run, pid, signal)?;
+        if run == libc::PTRACE_DETACH {
+            return Ok(None);
+        }
     }
     Ok(None)
 }
@@ -162,6 +157,10 @@ enum Stop {
     Exec,
     /// It begins or ends a system call.
     SystemCall,
+    /// A signal such as SIGSTOP has stopped its process.
+    Group,
+    /// Its tracer interrupted it, or it runs on after SIGCONT.
+    Interrupted,
     Other,
 }
 
@@ -172,6 +171,8 @@ impl Waited {
         }
         Waited::Stopped(match (status >> 16, libc::WSTOPSIG(status)) {
             (libc::PTRACE_EVENT_EXEC, _) => Stop::Exec,
+            (libc::PTRACE_EVENT_STOP, libc::SIGTRAP) => Stop::Interrupted,
+            (libc::PTRACE_EVENT_STOP, _) => Stop::Group,
             (0, signal) if signal & SYSTEM_CALL != 0 => Stop::SystemCall,
             (0, signal) => Stop::Signal(signal),
             _ => Stop::Other,

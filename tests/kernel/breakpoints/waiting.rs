@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use super::hits::needs_each_hit;
 use super::{at, built};
 use crate::functions::Program;
 use crate::live::{live_tests, skip_anywhere};
@@ -15,6 +16,7 @@ live_tests! {
     a_program_that_is_executed_late_is_watched_and_a_note_says_what_is_awaited,
     system_calls_before_the_program_do_not_stop_the_command,
     a_signal_during_the_wait_keeps_its_sender_and_value,
+    a_command_that_is_stopped_during_the_wait_runs_on_at_sigcont,
     a_set_user_id_program_without_its_privileges_is_noted,
 }
 
@@ -109,7 +111,7 @@ impl Sleeper {
 }
 
 fn the_duration_bounds_the_wait_for_a_program_that_is_never_executed() {
-    let (program, sleeper) = (built(&[]), Sleeper::new());
+    let (program, sleeper) = (super::program(&[]), Sleeper::new());
     let began = Instant::now();
     let output = perilune(&at(&program, "counter:w"), &["--duration", "1s"])
         .args(["sh", "-c", &sleeper.script()])
@@ -131,7 +133,7 @@ fn the_duration_bounds_the_wait_for_a_program_that_is_never_executed() {
 }
 
 fn an_interrupt_ends_the_wait_and_the_command() {
-    let (program, sleeper) = (built(&[]), Sleeper::new());
+    let (program, sleeper) = (super::program(&[]), Sleeper::new());
     let mut run = perilune(&at(&program, "counter:w"), &[]);
     run.args(["sh", "-c", &sleeper.script()]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let run = run.spawn().expect("it runs");
@@ -155,6 +157,7 @@ fn a_program_that_is_executed_late_is_watched_and_a_note_says_what_is_awaited() 
 }
 
 fn system_calls_before_the_program_do_not_stop_the_command() {
+    needs_each_hit();
     let program = Program::of(WRAPPER, &["-pie", "-fPIE"]);
     program.run(Command::new("cp").args(["chain", "wrap"]));
     let wrapper = program.path().replace("/chain", "/wrap");
@@ -171,6 +174,7 @@ fn system_calls_before_the_program_do_not_stop_the_command() {
 }
 
 fn a_signal_during_the_wait_keeps_its_sender_and_value() {
+    needs_each_hit();
     let program = Program::of(WRAPPER, &[]);
     program.run(Command::new("cp").args(["chain", "wrap"]));
     let wrapper = program.path().replace("/chain", "/wrap");
@@ -179,6 +183,25 @@ fn a_signal_during_the_wait_keeps_its_sender_and_value() {
         .output()
         .expect("it runs");
     assert_eq!((output.status.code(), events(&output)), (Some(0), 10), "{}", stderr(&output));
+}
+
+fn a_command_that_is_stopped_during_the_wait_runs_on_at_sigcont() {
+    let (program, marks) = (built(&[]), Sleeper::new());
+    let folder = marks.0.path().display();
+    let begin = format!("echo $$ > {folder}/new; mv {folder}/new {folder}/pid; kill -STOP $$");
+    let script = format!("{begin}; touch {folder}/on; exec {} -50 0", program.path());
+    let mut run = perilune(&at(&program, "counter:w"), &[]);
+    run.args(["sh", "-c", &script]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let run = run.spawn().expect("it runs");
+    marks.wait();
+    let pid: i32 = marks.pid().expect("it began").parse().expect("a number");
+    std::thread::sleep(Duration::from_millis(500));
+    let runs_on = marks.0.path().join("on").exists();
+    // SAFETY: it takes no pointer; perilune waits for the command, so the number is not reused.
+    assert_eq!(unsafe { libc::kill(pid, libc::SIGCONT) }, 0);
+    let output = run.wait_with_output().expect("our own child");
+    assert!(!runs_on, "SIGSTOP has not stopped it");
+    assert_eq!((output.status.code(), events(&output)), (Some(0), 50), "{}", stderr(&output));
 }
 
 fn a_set_user_id_program_without_its_privileges_is_noted() {

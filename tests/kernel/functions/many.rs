@@ -13,6 +13,7 @@ use crate::tool::{Run, Tool};
 live_tests! {
     calls_of_300_functions_are_counted_exactly_by_one_link,
     returns_of_300_functions_are_counted_exactly_by_one_link,
+    calls_beside_a_flood_of_another_process_are_counted_or_lost,
     arguments_and_callers_are_read_through_a_link,
     a_link_leaves_nothing_behind_if_the_run_is_killed,
     an_interrupt_ends_the_opening_of_many_probes,
@@ -21,8 +22,9 @@ live_tests! {
 /// Number of functions.
 const COUNT: usize = 300;
 
-/// `chain ROUNDS [WAIT]`: calls `many_I(I, round)` I % 7 + 1 times in each round, once more in a
-/// child. With WAIT it starts at one line on stdin and ends at the next.
+/// `chain ROUNDS PAUSE_US [WAIT]`: calls `many_I(I, round)` I % 7 + 1 times in each round, after a
+/// pause unless it is 0, and once more in a child. With WAIT it starts at one line on stdin and
+/// ends at the next.
 fn program(flags: &[&str]) -> Program {
     let (mut functions, mut calls) = (String::new(), String::new());
     for i in 0..COUNT {
@@ -35,24 +37,25 @@ fn program(flags: &[&str]) -> Program {
          static PLAIN void round_of_calls(long r) {{\n{calls}}}\n\
          static void line(void) {{ char c; while (read(0, &c, 1) == 1 && c != '\\n'); }}\n\
          int main(int argc, char **argv) {{\n\
-         long rounds = atol(argv[1]);\n\
-         if (argc > 2) line();\n\
+         long rounds = atol(argv[1]), pause = atol(argv[2]);\n\
+         if (argc > 3) line();\n\
          if (!fork()) {{ round_of_calls(0); _exit(0); }}\n\
-         for (long r = 0; r < rounds; r++) {{ if (rounds > 9) usleep(20000); round_of_calls(r); }}\n\
+         for (long r = 0; r < rounds; r++) {{ if (pause) usleep(pause); round_of_calls(r); }}\n\
          wait(0);\n\
-         if (argc > 2) line();\n\
+         if (argc > 3) line();\n\
          return 0; }}\n"
     );
     Program::of(&source, flags)
 }
 
-/// Another process that calls the functions every 20 ms, and must not be counted.
+/// Another process that calls the functions, and must not be counted.
 struct OtherCaller(Child);
 
 impl OtherCaller {
-    fn start(program: &Program) -> OtherCaller {
+    fn start(program: &Program, pause_us: &str) -> OtherCaller {
         let mut command = Command::new(program.path());
-        OtherCaller(command.arg("1000000000").stdin(Stdio::null()).spawn().expect("it was built"))
+        command.args(["1000000000", pause_us]);
+        OtherCaller(command.stdin(Stdio::null()).spawn().expect("it was built"))
     }
 }
 
@@ -80,13 +83,23 @@ fn notes(run: &Run) -> impl Iterator<Item = &str> {
     run.of("note").filter_map(|note| note["text"].as_str())
 }
 
+/// Returns the number of calls of each function.
+fn calls_of(run: &Run) -> HashMap<String, u64> {
+    let mut calls = HashMap::new();
+    for row in run.of("row") {
+        let name = row["function"].as_str().expect("a name").to_owned();
+        *calls.entry(name).or_default() += row["calls"].as_u64().expect("a number");
+    }
+    calls
+}
+
 fn counted(kind: &str) {
     needs_link();
     let program = program(&[]);
     let event = program.function(kind, "many_*");
-    let other = OtherCaller::start(&program);
+    let other = OtherCaller::start(&program, "20000");
     let began = Instant::now();
-    let run = program.with_arguments(&["funccount", "-v", "-e", &event], &["9"]);
+    let run = program.with_arguments(&["funccount", "-v", "-e", &event], &["9", "0"]);
     let took = began.elapsed();
     drop(other);
     if !is_linked(&run) {
@@ -94,11 +107,7 @@ fn counted(kind: &str) {
     }
     let linked = format!("{kind}: one BPF link for {COUNT} functions");
     assert!(notes(&run).any(|text| text == linked), "{:?}", notes(&run).collect::<Vec<_>>());
-    let mut calls: HashMap<String, u64> = HashMap::new();
-    for row in run.of("row") {
-        let name = row["function"].as_str().expect("a name").to_owned();
-        *calls.entry(name).or_default() += row["calls"].as_u64().expect("a number");
-    }
+    let calls = calls_of(&run);
     assert_eq!(calls.len(), COUNT, "{calls:?}");
     for i in 0..COUNT {
         // Nine rounds, and one in the child.
@@ -117,10 +126,27 @@ fn returns_of_300_functions_are_counted_exactly_by_one_link() {
     counted("uretprobe");
 }
 
+fn calls_beside_a_flood_of_another_process_are_counted_or_lost() {
+    needs_link();
+    let program = program(&[]);
+    let event = program.function("uprobe", "many_*");
+    let flood = OtherCaller::start(&program, "0");
+    let run = program.with_arguments(&["funccount", "-v", "-e", &event], &["300", "200"]);
+    drop(flood);
+    if !is_linked(&run) {
+        return;
+    }
+    let calls: u64 = calls_of(&run).values().sum();
+    let each: u64 = (0..COUNT as u64).map(|i| i % 7 + 1).sum();
+    let coverage = run.of("coverage").last().expect("one at the end");
+    let lost = coverage["lost"].as_u64().expect("a number");
+    assert!((301 * each).saturating_sub(lost) <= calls && calls <= 301 * each, "{coverage}");
+}
+
 fn arguments_and_callers_are_read_through_a_link() {
     let program = program(&[]);
     let event = program.function("uprobe", "many_1?");
-    let run = program.with_arguments(&["trace", "-v", "--call-graph", "-e", &event], &["2"]);
+    let run = program.with_arguments(&["trace", "-v", "--call-graph", "-e", &event], &["2", "0"]);
     if !is_linked(&run) {
         return;
     }
@@ -141,7 +167,7 @@ fn a_link_leaves_nothing_behind_if_the_run_is_killed() {
     needs_link();
     let program = program(&["-no-pie"]);
     let mut child = Command::new(program.path())
-        .args(["1", "wait"])
+        .args(["1", "0", "wait"])
         .stdin(Stdio::piped())
         .spawn()
         .expect("it was built");
