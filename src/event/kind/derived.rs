@@ -1,8 +1,8 @@
 //! Events that a monitor emits for another one: `profile/-F 200/`. They are not opened.
 //!
 //! A record begins with the columns that the monitor declares, 8 bytes for a number and 4 for the
-//! place of a text. If all events of the monitor have the same fields, the record of the event
-//! follows, then the texts.
+//! place of a text, and the NUL of an empty text. If all events of the monitor have the same fields,
+//! the record of the event follows, then the texts.
 
 use anyhow::{Result, ensure};
 
@@ -40,7 +40,8 @@ impl DerivedEvent {
             fields.push(column_field(column, end));
             end += 4;
         }
-        let columns_size = end.next_multiple_of(8);
+        let has_text = columns.iter().any(|column| !column.is_number);
+        let columns_size = (end + usize::from(has_text)).next_multiple_of(8);
         // As declared.
         fields.sort_by_key(|field| columns.iter().position(|column| column.name == field.name));
         for field in of.iter().flat_map(|format| &format.fields) {
@@ -54,7 +55,8 @@ impl DerivedEvent {
         DerivedEvent { format, columns_size }
     }
 
-    /// Returns the size of the columns' fixed part in bytes.
+    /// Returns the size of the columns' fixed part in bytes. If a column is a text, the last byte is
+    /// in no column.
     pub fn columns_size(&self) -> usize {
         self.columns_size
     }

@@ -41,7 +41,7 @@ pub(in crate::script) struct DerivedEvents {
 /// Layout of the records of a derived event.
 struct DerivedLayout {
     role: u16,
-    /// The columns of a record without values.
+    /// The columns of a record without values: NaN, and empty texts.
     columns: Vec<u8>,
     /// Offsets of the fields that locate data in the record of the original event.
     located: Vec<usize>,
@@ -71,9 +71,11 @@ impl DerivedEvents {
                     columns[field.offset..field.offset + 8]
                         .copy_from_slice(&f64::NAN.to_ne_bytes());
                 }
-                FieldKind::DataLoc(_) if field.offset >= columns.len() => {
-                    located.push(field.offset);
+                FieldKind::DataLoc(_) if field.offset + 4 < columns.len() => {
+                    let empty = 1 << 16 | (columns.len() - 1) as u32;
+                    columns[field.offset..field.offset + 4].copy_from_slice(&empty.to_ne_bytes());
                 }
+                FieldKind::DataLoc(_) => located.push(field.offset),
                 _ => {}
             }
         }
@@ -202,7 +204,12 @@ mod tests {
 
     fn event() -> Event {
         let column = |name: &str, is_number| DerivedColumn { name: name.to_owned(), is_number };
-        let columns = [column("state", false), column("delay", true), column("unset", true)];
+        let columns = [
+            column("state", false),
+            column("delay", true),
+            column("unset", true),
+            column("empty", false),
+        ];
         Event::new("x", DerivedEvent::new("x", &columns, None))
     }
 
@@ -235,6 +242,7 @@ mod tests {
         let values: Vec<_> = format.values(raw).collect();
         assert_eq!(values[..2], [("state", Value::Text(b"RQ")), ("delay", Value::Float(1.5))]);
         assert!(matches!(values[2], ("unset", Value::Float(none)) if none.is_nan()));
+        assert_eq!(values[3], ("empty", Value::Text(b"")));
     }
 
     #[test]
