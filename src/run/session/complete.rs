@@ -12,6 +12,7 @@ use crate::run::catalog::MachineCatalog;
 use crate::script::evsel::fields::all_of_the_sample;
 use crate::script::load::doc;
 use crate::script::load::library::Script;
+use crate::script::load::source;
 use std::path::PathBuf;
 
 /// Commands after a colon at the beginning of a line.
@@ -83,6 +84,10 @@ fn in_string(session: &Session<'_>, before: &str, at: usize) -> Completions {
         // `field.function == NAME` of a filter takes a function of the kernel.
         Some((_, filter)) if asks_function(filter) => {
             (before.len() - word_at_end(filter).len(), kernel_functions(word_at_end(filter)))
+        }
+        Some((name, words)) if is_source(session, name) => {
+            let typed = words.rsplit([' ', '/']).next().unwrap_or_default();
+            (before.len() - typed.len(), options_of_source(session, name))
         }
         // Otherwise, the fields of the event before the filter.
         Some((event, filter)) => (before.len() - word_at_end(filter).len(), fields(session, event)),
@@ -256,6 +261,19 @@ fn events(session: &Session<'_>, typed: &str) -> Vec<String> {
 fn sources(session: &Session<'_>) -> impl Iterator<Item = String> {
     let all = session.monitors.library.all().into_iter();
     all.filter(Script::may_emit).map(|script| script.name)
+}
+
+fn is_source(session: &Session<'_>, name: &str) -> bool {
+    sources(session).any(|source| source == name)
+}
+
+/// Returns the options of a monitor as a source, as typed; none if it cannot be loaded.
+fn options_of_source(session: &Session<'_>, name: &str) -> Vec<String> {
+    let library = &session.monitors.library;
+    let script = library.look_up(name).ok().flatten();
+    let monitor = script.and_then(|script| session.prompt.load_job(&script, library, &[]).ok());
+    let options = monitor.iter().flat_map(source::options);
+    options.map(|option| format!("--{}", option.long)).collect()
 }
 
 fn fields(session: &Session<'_>, event: &str) -> Vec<String> {

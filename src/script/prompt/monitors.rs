@@ -24,7 +24,7 @@ impl Prompt {
     /// # Errors
     /// The file does not load, or is not a monitor.
     pub fn load_job(
-        &mut self,
+        &self,
         script: &Script,
         library: &Library,
         reserved: &[OptionSpec],

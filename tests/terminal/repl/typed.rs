@@ -55,6 +55,7 @@ fn tab_completes_events_fields_functions_and_methods() {
     for (typed, wanted) in [
         ("\"sched:sched_process_for\t\"", "\nsched:sched_process_fork\r\n"),
         ("(\"x\" .. 1) -- probe(\"sched:sched_switch\", function(e) e.prev_st\t", "e.prev_state"),
+        ("\"cs,syscalls/--tha\t 1ms/\"", "\ncs,syscalls/--than 1ms/\r\n"),
         ("latenc\t == latency", "\ntrue\r\n"),
         ("\"uprobe:bash:shell_exec\t\"", "\nuprobe:bash:shell_execve\r\n"),
         ("\"a:b,uprobe:/bin/rbas\t:shell_exec\t\"", "\na:b,uprobe:/bin/rbash:shell_execve\r\n"),
