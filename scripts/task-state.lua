@@ -36,7 +36,7 @@ function m.init(opt)
     if bit.band(stay.state, sched.ASLEEP) ~= 0 then emit(stay.event, { time = stay.delay }) end
   end
   local stays = states { perins "tid", { "state", sched.name }, "comm",
-    count = "stays", than = opt.than, keep = printed,
+    count = "stays", than = opt.than ~= -1 and opt.than, keep = printed,
     longer = printed and (opt.flame_graph and draw or opt.as_events and sched.emit or sched.print) }
 
   local wakers ---@type perilune.Kv?

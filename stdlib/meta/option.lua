@@ -65,7 +65,9 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---@field period? integer events per sample, of -c
 ---@field perins boolean whether --perins was given
 ---@field detail false|perilune.Detail value of --detail
----@field as_events? true set if another monitor takes its events: emit each, report nothing
+--- Set if another monitor takes its events: emit each, report nothing. A duration `than` that is
+--- not given is -1 then.
+---@field as_events? true
 ---@field filter false|string GLOBS of --filter
 ---@field device false|string NAME of --device
 ---@field weight false|"count"|"time" of --weight

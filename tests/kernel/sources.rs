@@ -4,12 +4,15 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::{live::live_tests, load, tool::Run, watch};
+use crate::{functions::Program, live::live_tests, load, tool::Run, watch};
 
 live_tests! {
     samples_between_two_calls_show_the_function_that_ran,
     the_emitted_states_of_a_task_are_its_sleeps,
     the_emitted_page_faults_are_those_of_the_workload,
+    a_source_of_durations_emits_each_without_a_threshold,
+    delays_and_nested_calls_are_those_of_the_emitted_calls,
+    open_files_are_found_by_the_events_of_opens,
     a_source_of_a_source_passes_its_events_on,
     a_monitor_is_not_its_own_source,
     a_wrong_option_of_a_source_names_the_source,
@@ -70,6 +73,50 @@ fn the_emitted_page_faults_are_those_of_the_workload() {
     let inside = inside.filter(|at| (first..first + size).contains(at)).count();
     assert_eq!(inside, PAGES, "{} events: {}", faults.len(), run.stderr);
     run.is_complete();
+}
+
+/// Calls of getppid.
+const CALLS: u32 = 500;
+/// The exits of getppid, as events of `syscalls`.
+const EXITS: &str = "syscalls/--only getppid/";
+
+fn a_source_of_durations_emits_each_without_a_threshold() {
+    let load = load::getppid(CALLS);
+    let (pid, of) = (load.pid(), load.pid().to_string());
+    let run = watch(&["top", "-e", EXITS, "-k", "_pid", "-p", &of], load);
+    let rows: Vec<&Value> = run.of("row").collect();
+    assert_eq!(rows.len(), 1, "{}", run.stderr);
+    assert_eq!((&rows[0]["pid"], &rows[0]["syscalls"]), (&pid.into(), &CALLS.into()));
+    run.is_complete();
+}
+
+fn delays_and_nested_calls_are_those_of_the_emitted_calls() {
+    let entry = format!("raw_syscalls:sys_enter/id=={}/", libc::SYS_getppid);
+    for monitor in ["mpdelay", "nested"] {
+        let load = load::getppid(CALLS);
+        let of = load.pid().to_string();
+        let run = watch(&[monitor, "-e", &format!("{entry},{EXITS}"), "-p", &of], load);
+        let calls: f64 = run.of("row").filter_map(|row| row["calls"].as_f64()).sum();
+        assert_eq!(calls, f64::from(CALLS), "{monitor}: {:?} {}", run.objects, run.stderr);
+        run.is_complete();
+    }
+}
+
+fn open_files_are_found_by_the_events_of_opens() {
+    const KEPT: u64 = 7;
+    let program = Program::of(
+        "#include <fcntl.h>\n#include <unistd.h>\n\
+         int main(void) { volatile char path[] = \"/proc/self/stat\"; \
+         for (int i = 0; i < 50; i++) { \
+         int file = open((char *)path, O_RDONLY); if (i >= 7) close(file); } return 0; }\n",
+        &[],
+    );
+    let own = "_tid * 65536 + fd";
+    let opened = format!("opens/--path '*/stat'/ptr=\"{own}\"/size=1/");
+    let closed = format!("syscalls:sys_enter_close//ptr=\"{own}\"/");
+    let run = program.with_arguments(&["kmemleak", "--alloc", &opened, "--free", &closed], &[]);
+    let kept: u64 = run.of("row").filter_map(|row| row["objects"].as_u64()).sum();
+    assert_eq!(kept, KEPT, "{:?} {}", run.objects, run.stderr);
 }
 
 fn a_source_of_a_source_passes_its_events_on() {

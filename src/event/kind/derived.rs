@@ -1,8 +1,8 @@
 //! Events that a monitor emits for another one: `profile/-F 200/`. They are not opened.
 //!
 //! A record begins with the columns that the monitor declares, 8 bytes for a number and 4 for the
-//! place of a text, and the NUL of an empty text. If all events of the monitor have the same fields,
-//! the record of the event follows, then the texts.
+//! place of a text, and the NUL of an empty text. If all events of the monitor have the same
+//! fields, the record of the event follows, then the texts.
 
 use anyhow::{Result, ensure};
 
@@ -55,8 +55,8 @@ impl DerivedEvent {
         DerivedEvent { format, columns_size }
     }
 
-    /// Returns the size of the columns' fixed part in bytes. If a column is a text, the last byte is
-    /// in no column.
+    /// Returns the size of the columns' fixed part in bytes. If a column is a text, the last byte
+    /// is in no column.
     pub fn columns_size(&self) -> usize {
         self.columns_size
     }

@@ -13,8 +13,8 @@ use crate::script::context::leaf;
 use crate::script::context::state::ScriptState;
 use crate::script::load::monitor::{Monitor, ScriptSource};
 use crate::script::load::source::{self, SourceOptions};
-use crate::script::option::value::lua_name;
-use crate::script::option::{OptionKind, opt};
+use crate::script::option::value::{OptionValue, lua_name};
+use crate::script::option::{OptionKind, OptionSpec, opt};
 use crate::script::vm::describe;
 use crate::script::vm::loader::ScriptLoader;
 use crate::script::vm::trusted::address;
@@ -23,6 +23,8 @@ const SOURCE: &str = include_str!("../prelude/source.lua");
 
 /// Key of the option that sources are run with.
 const AS_EVENTS: &str = "as_events";
+/// The option for the threshold of a monitor.
+const THAN: &str = "than";
 
 /// Adds `evsel.from`, and lets `evsel` take monitors.
 ///
@@ -56,6 +58,10 @@ fn begin(api: &Registry<'_>, loader: ScriptLoader) -> mlua::Result<Function> {
             Err(why) => return refuse(lua, &format!("{name}: {why:#}")),
         };
         opt.raw_set(AS_EVENTS, true)?;
+        if emits_each(&monitor, &parsed) {
+            // Below each duration.
+            opt.raw_set(THAN, -1)?;
+        }
         monitor.table.raw_set("opt", &opt)?;
         let state = state.borrow();
         if monitor.whole_cpus && state.per_thread {
@@ -86,6 +92,13 @@ fn begin(api: &Registry<'_>, loader: ScriptLoader) -> mlua::Result<Function> {
         asked.set("monitor", lua.create_any_userdata(monitor.clone())?)?;
         (monitor.table, opt).into_lua_multi(lua)
     })
+}
+
+/// Returns whether each duration is emitted: without a threshold, a monitor prints none.
+fn emits_each(monitor: &Monitor, parsed: &SourceOptions) -> bool {
+    let is_duration = |option: &OptionSpec| matches!(option.kind, OptionKind::Duration(_));
+    let is_absent = matches!(parsed.values.get(THAN), None | Some(OptionValue::Absent));
+    monitor.option(THAN).is_some_and(is_duration) && is_absent
 }
 
 fn load(
