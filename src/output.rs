@@ -18,6 +18,7 @@ pub mod json;
 pub mod lat_file;
 pub mod latency_heatmap;
 mod layout;
+pub mod metrics;
 pub mod screen;
 mod shrink;
 pub mod svg;

@@ -36,6 +36,7 @@ mod heatmap;
 mod live;
 mod machine;
 mod machine_changes;
+mod metrics;
 mod missing_symbols;
 mod openings;
 mod pace;

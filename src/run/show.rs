@@ -7,10 +7,13 @@ use anyhow::{Context as _, ensure};
 use super::filters;
 use super::flames::Flames;
 use super::heatmap::Heatmap;
+use super::metrics::MetricsServer;
 use super::request::{RunOptions, RunRequest};
 use super::schedule::Overhead;
 use crate::base::report::coverage::Coverage;
 use crate::base::report::draw::{Draw, Level, Report, Stamp};
+use crate::base::report::metric::MetricTable;
+use crate::output::metrics::tables_of_reports;
 use crate::output::screen::{Screen, UserRequest};
 use crate::script::aggregate::flame::DrawnGraph;
 use crate::script::context::shared::SharedContext;
@@ -29,6 +32,7 @@ pub(super) struct Show {
     flames: Option<Flames>,
     heatmap: Option<Heatmap>,
     files_failed: Option<anyhow::Error>,
+    metrics: Option<MetricsServer>,
 }
 
 /// The files that a run writes beside its results.
@@ -74,6 +78,7 @@ impl Show {
             flames,
             heatmap,
             files_failed: None,
+            metrics: None,
         };
         let now = show.stamp(0.0);
         if show.heatmap.is_some() {
@@ -81,6 +86,25 @@ impl Show {
         }
         show.flames.iter_mut().for_each(|flames| flames.start(now));
         show
+    }
+
+    /// Serves the reports as metrics from now on.
+    pub(super) fn export(&mut self, metrics: Option<MetricsServer>) {
+        self.metrics = metrics;
+    }
+
+    /// Hands the measurements of a report to the server of metrics, if there is one. `parts` are its
+    /// printed parts, `coverage` that of the run.
+    pub(super) fn metrics(
+        &mut self,
+        measured: Vec<MetricTable>,
+        parts: &[Report],
+        coverage: &Coverage,
+    ) {
+        if let Some(metrics) = &mut self.metrics {
+            let own = tables_of_reports(parts, &measured);
+            metrics.publish([measured, own].concat(), coverage);
+        }
     }
 
     fn stamp(&self, time: f64) -> Stamp {

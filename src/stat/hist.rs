@@ -134,7 +134,9 @@ pub struct Histograms {
     room: BudgetGrant,
     keys: Keys,
     counts: Vec<u64>,
+    sums: Vec<f64>,
     folded: Vec<u64>,
+    folded_sum: f64,
     folded_keys: u64,
     losses: HistLosses,
     survivors: Vec<u32>,
@@ -155,7 +157,7 @@ impl Histograms {
     pub fn new(scale: Scale, keys: usize, bound: usize) -> Histograms {
         let keys = Keys::new(keys);
         let stride = scale.buckets();
-        let row_bytes = keys.bytes_per_key() + stride * size_of::<u64>();
+        let row_bytes = keys.bytes_per_key() + (stride + 1) * size_of::<u64>();
         Histograms {
             scale,
             stride,
@@ -164,7 +166,9 @@ impl Histograms {
             room: BudgetGrant::new(bound),
             keys,
             counts: Vec::new(),
+            sums: Vec::new(),
             folded: vec![0; stride],
+            folded_sum: 0.0,
             folded_keys: 0,
             losses: HistLosses::default(),
             survivors: Vec::new(),
@@ -188,6 +192,9 @@ impl Histograms {
         if let Some(count) = self.counts.get_mut(row * self.stride + self.scale.bucket(value)) {
             *count += 1;
         }
+        if let Some(sum) = self.sums.get_mut(row) {
+            *sum += value;
+        }
     }
 
     #[inline(always)]
@@ -205,6 +212,7 @@ impl Histograms {
             self.fold();
         }
         self.counts.resize(self.counts.len() + self.stride, 0);
+        self.sums.push(0.0);
         self.keys.insert(key)
     }
 
@@ -216,6 +224,7 @@ impl Histograms {
             let more = self.capacity.saturating_sub(self.keys.len());
             self.keys.reserve(more);
             self.counts.reserve_exact(more * self.stride);
+            self.sums.reserve_exact(more);
         }
         self.keys.len() < self.capacity
     }
@@ -228,11 +237,13 @@ impl Histograms {
             if next.next_if(|survivor| **survivor as usize == row).is_none() {
                 let counts = self.counts.iter().skip(row * self.stride);
                 self.folded.iter_mut().zip(counts).for_each(|(into, count)| *into += count);
+                self.folded_sum += self.sum_at(row);
                 self.folded_keys += 1;
                 self.losses.evicted += 1;
             }
         }
         gather(&mut self.counts, self.stride, &survivors);
+        gather(&mut self.sums, 1, &survivors);
         self.keys.keep(&survivors);
         self.survivors = survivors;
     }
@@ -259,6 +270,21 @@ impl Histograms {
         (self.folded_keys > 0).then(|| (self.folded_keys, self.scale.drawn(&self.folded)))
     }
 
+    /// Returns the sum of the values of each key, in the order of [`Histograms::rows`], and that of
+    /// the keys that the bound folded.
+    pub fn sums(&self) -> (&[f64], f64) {
+        (&self.sums, self.folded_sum)
+    }
+
+    /// Returns the number of buckets of each histogram, including the open ones.
+    pub fn buckets(&self) -> usize {
+        self.stride
+    }
+
+    fn sum_at(&self, row: usize) -> f64 {
+        self.sums.get(row).copied().unwrap_or(0.0)
+    }
+
     /// Returns the counts of values not recorded unchanged since the table was made.
     pub fn losses(&self) -> HistLosses {
         self.losses
@@ -269,7 +295,9 @@ impl Aggregate for Histograms {
     fn clear(&mut self) {
         self.keys.clear();
         self.counts.clear();
+        self.sums.clear();
         self.folded.fill(0);
+        self.folded_sum = 0.0;
         self.folded_keys = 0;
     }
 
@@ -278,7 +306,11 @@ impl Aggregate for Histograms {
             let row = self.row(key);
             let into = self.counts.iter_mut().skip(row * self.stride);
             into.zip(other.counts_at(from)).for_each(|(into, count)| *into += count);
+            if let Some(sum) = self.sums.get_mut(row) {
+                *sum += other.sum_at(from);
+            }
         }
+        self.folded_sum += other.folded_sum;
         self.folded.iter_mut().zip(&other.folded).for_each(|(into, count)| *into += count);
         self.folded_keys += other.folded_keys;
     }
