@@ -41,6 +41,7 @@ mod missing_symbols;
 mod openings;
 mod pace;
 mod prepare;
+mod profiles;
 mod recorded_counts;
 mod recorded_frames;
 mod replayed;

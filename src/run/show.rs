@@ -8,6 +8,7 @@ use super::filters;
 use super::flames::Flames;
 use super::heatmap::Heatmap;
 use super::metrics::MetricsServer;
+use super::profiles::Profiles;
 use super::request::{RunOptions, RunRequest};
 use super::schedule::Overhead;
 use crate::base::report::coverage::Coverage;
@@ -30,6 +31,7 @@ pub(super) struct Show {
     closed: bool,
     failure: Option<io::Error>,
     flames: Option<Flames>,
+    profiles: Option<Profiles>,
     heatmap: Option<Heatmap>,
     files_failed: Option<anyhow::Error>,
     metrics: Option<MetricsServer>,
@@ -38,12 +40,13 @@ pub(super) struct Show {
 /// The files that a run writes beside its results.
 pub(super) struct Files {
     flames: Option<Flames>,
+    profiles: Option<Profiles>,
     heatmap: Option<Heatmap>,
 }
 
 impl Files {
     /// No files.
-    pub(super) const NONE: Files = Files { flames: None, heatmap: None };
+    pub(super) const NONE: Files = Files { flames: None, profiles: None, heatmap: None };
 
     /// Creates the files that the options request.
     ///
@@ -59,14 +62,14 @@ impl Files {
                 picture.display()
             );
         }
-        Ok(Files { flames, heatmap })
+        Ok(Files { flames, profiles: Profiles::begin(request)?, heatmap })
     }
 }
 
 impl Show {
     /// Creates a view that draws to the output in `shared`, which is `screen` if there is one.
     pub(super) fn new(shared: SharedContext, screen: Option<Screen>, files: Files) -> Self {
-        let Files { flames, heatmap } = files;
+        let Files { flames, profiles, heatmap } = files;
         let foreground = screen.is_some();
         let mut show = Show {
             shared,
@@ -76,6 +79,7 @@ impl Show {
             closed: false,
             failure: None,
             flames,
+            profiles,
             heatmap,
             files_failed: None,
             metrics: None,
@@ -85,6 +89,7 @@ impl Show {
             show.shared.collect_times();
         }
         show.flames.iter_mut().for_each(|flames| flames.start(now));
+        show.profiles.iter_mut().for_each(|profiles| profiles.start(now));
         show
     }
 
@@ -174,9 +179,13 @@ impl Show {
     ) -> anyhow::Result<Vec<String>> {
         let (begin, now) = (self.stamp(0.0), self.stamp(time));
         let mut summary = Vec::new();
+        if let Some(profiles) = &mut self.profiles {
+            profiles.take(&drawn);
+            summary = if last { profiles.write(now)? } else { Vec::new() };
+        }
         if let Some(flames) = &mut self.flames {
             flames.take(drawn, now, coverage, last).context("--flame-graph")?;
-            summary = if last { flames.summary() } else { Vec::new() };
+            summary.extend(if last { flames.summary() } else { Vec::new() });
         }
         if last && let Some(heatmap) = self.heatmap.take() {
             let (all, emitted) = self.shared.take_times();

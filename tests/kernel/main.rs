@@ -31,6 +31,7 @@ mod load;
 mod lockups;
 mod loss;
 mod memory;
+mod metrics;
 mod network;
 mod opening;
 mod page_faults;
@@ -101,6 +102,7 @@ fn main() -> ExitCode {
         lockups::tests(),
         loss::tests(),
         memory::tests(),
+        metrics::tests(),
         network::tests(),
         opening::tests(),
         page_faults::tests(),

@@ -67,7 +67,7 @@ pub(super) struct MetricFamily {
     pub(super) help: String,
     pub(super) unit: &'static str,
     pub(super) shape: FamilyShape,
-    pub(super) series: HashMap<Labels, SeriesValue>,
+    pub(super) series: IndexMap<Labels, SeriesValue>,
     /// The table that it belongs to.
     table: String,
 }
@@ -213,8 +213,13 @@ impl MetricStore {
                 None => {}
             }
             let help = help(monitor, &table.name, column, shape);
-            let family =
-                MetricFamily { help, unit: unit.name, shape, series: HashMap::new(), table: owner };
+            let family = MetricFamily {
+                help,
+                unit: unit.name,
+                shape,
+                series: IndexMap::new(),
+                table: owner,
+            };
             self.families.insert(name.clone(), family);
             return Some(name);
         }
