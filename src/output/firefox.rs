@@ -36,7 +36,7 @@ pub fn firefox(
         let unit = if flame.unit.is_empty() { "stacks" } else { &flame.unit };
         let (divisor, factor) = scale(flame);
         let name = if name.is_empty() { monitor } else { name };
-        let thread = profile.add_thread(process, tid, start, tid == 1);
+        let thread = profile.add_thread(process, tid, start, false);
         profile.set_thread_name(thread, &format!("{name} ({factor}{unit})"));
         if unit == "bytes" && divisor == 1 {
             profile.set_thread_samples_weight_type(thread, WeightType::Bytes);

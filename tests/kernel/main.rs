@@ -37,6 +37,7 @@ mod opening;
 mod page_faults;
 mod pmu;
 mod profile;
+mod profiles;
 mod relation;
 mod sample_fields;
 mod scheduling;
@@ -108,6 +109,7 @@ fn main() -> ExitCode {
         page_faults::tests(),
         pmu::tests(),
         profile::tests(),
+        profiles::tests(),
         relation::tests(),
         sample_fields::tests(),
         scheduling::tests(),

@@ -16,6 +16,8 @@ live_tests! {
     the_server_of_metrics_is_not_part_of_them,
     prometheus_reads_exact_counts_and_quantiles_from_text,
     prometheus_reads_exact_counts_and_quantiles_from_native_histograms,
+    the_dashboard_shows_metrics_that_exist,
+    the_scrape_configuration_is_valid,
 }
 
 /// Timeout for a value to arrive.
@@ -144,4 +146,49 @@ fn quantiles(features: &[&str], count: &str, error: f64) {
     let up: Option<Value> = server.target();
     assert_eq!(up.map(|target| target["health"].clone()), Some("up".into()));
     served.tool.finish().is_complete();
+}
+
+fn the_dashboard_shows_metrics_that_exist() {
+    let text = include_str!("../../contrib/grafana/perilune.json");
+    let dashboard: Value = serde_json::from_str(text).expect("it is JSON");
+    let panels = dashboard["panels"].as_array().expect("it has panels");
+    let targets = panels.iter().flat_map(|panel| panel["targets"].as_array().expect("a list"));
+    let queries: Vec<&str> = targets.map(|t| t["expr"].as_str().expect("a query")).collect();
+    let mut wanted: Vec<&str> = queries.iter().flat_map(|query| names_in(query)).collect();
+    wanted.sort_unstable();
+    wanted.dedup();
+    assert!(wanted.len() > 8, "{wanted:?}");
+    for monitor in ["syscalls", "rundelay", "percpu-stat"] {
+        let port = free_port();
+        let port_text = port.to_string();
+        let tool = Tool::attach(&[monitor, "--prometheus", &port_text, "-i", "200"]);
+        let prefix = format!("perilune_{}_", monitor.replace('-', "_"));
+        let since = Instant::now();
+        while wanted.iter().any(|name| name.starts_with(&prefix)) {
+            // Calls that fail, and switches.
+            load::sleep_ms(5).run();
+            let _ = std::fs::read("/no/such/file");
+            let page = get(port, "/metrics");
+            let exported = |name: &str| page.lines().any(|line| names_in(line).contains(&name));
+            wanted.retain(|name| !exported(name));
+            let missing = since.elapsed() >= PATIENCE;
+            assert!(!missing, "{monitor} does not export {wanted:?}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        tool.finish();
+    }
+    assert!(wanted.is_empty(), "of no monitor: {wanted:?}");
+}
+
+/// Returns the names of metrics in a query, or of the one in a line of the exposition.
+fn names_in(text: &str) -> Vec<&str> {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    words.filter(|word| word.starts_with("perilune_")).collect()
+}
+
+fn the_scrape_configuration_is_valid() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/contrib/prometheus/prometheus.yml");
+    let checked = std::process::Command::new("promtool").args(["check", "config", file]).output();
+    let Ok(checked) = checked else { skip("no promtool; install Debian's package prometheus") };
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
 }
