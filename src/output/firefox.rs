@@ -12,7 +12,8 @@ use fxprof_processed_profile::{
 use std::io;
 use std::time::Duration;
 
-/// Returns the file of a run of `monitor` from `begin` to `end` with these tables: names and stacks.
+/// Returns the file of a run of `monitor` from `begin` to `end` with these tables: names and
+/// stacks.
 ///
 /// # Errors
 /// The profile cannot be converted to JSON.

@@ -1,5 +1,5 @@
-//! The server of metrics: a thread that owns all series and answers scrapes. The run only hands over
-//! the measurements of each report, and never waits for a scrape.
+//! The server of metrics: a thread that owns all series and answers scrapes. The run only hands
+//! over the measurements of each report, and never waits for a scrape.
 
 use std::io::Write as _;
 use std::net::SocketAddr;

@@ -98,8 +98,8 @@ impl Show {
         self.metrics = metrics;
     }
 
-    /// Hands the measurements of a report to the server of metrics, if there is one. `parts` are its
-    /// printed parts, `coverage` that of the run.
+    /// Hands the measurements of a report to the server of metrics, if there is one. `parts` are
+    /// its printed parts, `coverage` that of the run.
     pub(super) fn metrics(
         &mut self,
         measured: Vec<MetricTable>,

@@ -1,8 +1,8 @@
 //! An HTTP endpoint for scrapes: one thread, a few connections, requests without a body.
 //!
-//! No connection waits for another one, and none can hold the thread: reads and writes do not block,
-//! each connection has a deadline, and their number and the size of a request are limited. A
-//! connection serves one request. Names, certificates and passwords are the task of a proxy.
+//! No connection waits for another one, and none can hold the thread: reads and writes do not
+//! block, each connection has a deadline, and their number and the size of a request are limited. A
+//! connection serves one request. Certificates and passwords are the task of a proxy.
 
 mod connection;
 

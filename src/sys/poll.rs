@@ -132,8 +132,8 @@ pub(super) struct WaitingFd<'fd> {
 /// # Errors
 /// Those of poll(2), except `EINTR`.
 pub(super) fn wait_once(fds: &mut [WaitingFd<'_>], timeout_ms: i32) -> io::Result<()> {
-    // SAFETY: the entries have the layout of pollfd, the pointer and the length are the slice's, and
-    // the kernel writes only `revents`.
+    // SAFETY: the entries have the layout of pollfd, the pointer and the length are the slice's,
+    // and the kernel writes only `revents`.
     let count =
         unsafe { libc::poll(fds.as_mut_ptr().cast(), fds.len() as libc::nfds_t, timeout_ms) };
     match count {

@@ -41,11 +41,14 @@ fn check(monitor: &[&str], load: Load) {
     let files = ["--flame-graph", &graph, "--pprof", &pprof, "--firefox", &firefox, "-a"];
     let tool = Tool::attach(&[monitor, &files].concat());
     load.run();
+    // Live allocations of the kernel, for kmemleak.
+    let pipes: Vec<_> = (0..100).map(|_| std::io::pipe().expect("a pipe can be made")).collect();
     let spinning = std::time::Instant::now();
     while spinning.elapsed().as_millis() < 200 {
         std::hint::spin_loop();
     }
     let run = tool.finish();
+    drop(pipes);
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     let wanted = of_folded(folder.path());
     assert!(!wanted.is_empty(), "{monitor:?}: {}", run.stderr);

@@ -1,5 +1,5 @@
-//! Exponential buckets: those of a native histogram of Prometheus, and the classic buckets that they
-//! add up to.
+//! Exponential buckets: those of a native histogram of Prometheus, and the classic buckets that
+//! they add up to.
 
 use std::collections::BTreeMap;
 

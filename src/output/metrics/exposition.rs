@@ -171,7 +171,8 @@ fn encode_family(
 
 const NO_EXEMPLARS: Option<&HashMap<usize, Exemplar<NoLabelSet, f64>>> = None;
 
-/// Returns the bounds of the buckets of all series: each has all of them, so that they can be added.
+/// Returns the bounds of the buckets of all series: each has all of them, so that they can be
+/// added.
 fn bounds(family: &MetricFamily) -> Vec<f64> {
     let mut bounds: Vec<f64> = Vec::new();
     for value in family.series.values() {

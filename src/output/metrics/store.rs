@@ -72,7 +72,7 @@ pub(super) struct MetricFamily {
     table: String,
 }
 
-/// What the series of a family are.
+/// The kind of the series of a family.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum FamilyShape {
     Counter,
@@ -118,7 +118,8 @@ impl Ord for Bound {
     }
 }
 
-/// What a row has for one family: a number, or a distribution.
+/// The part of a row for one family: a number, or a distribution.
+#[derive(Clone, Copy)]
 enum Measured<'a> {
     Number(f64),
     Distribution(&'a Distribution, &'a DistributionShape),

@@ -117,7 +117,7 @@ pub fn find(name: &str) -> Vec<OptionSpec> {
     options().into_iter().filter(|option| option.long == name || with(option)).collect()
 }
 
-/// The value of `flame-graph` if other files of stacks imply it; nobody can type it.
+/// The value of `flame-graph` if other files of stacks imply it; no argument contains NUL.
 pub const IMPLIED: &str = "\0";
 
 /// Checks shared options against each other and sets values that others imply. Returns notes to

@@ -26,7 +26,7 @@ enum ConnectionState {
     Writing(Vec<u8>, ScrapeAnswer, usize),
 }
 
-/// What a request's head is.
+/// The result of parsing a request's head.
 enum ParsedHead {
     Incomplete,
     Request(ScrapeRequest),

@@ -278,8 +278,8 @@ impl AggregateBody for KvTable {
         Ok(beside.into_iter().collect())
     }
 
-    /// Returns all rows, those beyond `top` included. Counts and sums of a table that keeps its rows
-    /// are a state, not counters.
+    /// Returns all rows, those beyond `top` included. Counts and sums of a table that keeps its
+    /// rows are a state, not counters.
     fn measure(&self, parts: &TableParts<'_>) -> mlua::Result<Option<MetricTable>> {
         let look = &self.look;
         let kind = if parts.keep { MetricKind::Gauge } else { MetricKind::Counter };
