@@ -22,7 +22,8 @@ function m.init()
 end
 
 local COLUMNS = { "cpu", { "avg", decimals = 2, width = 6 }, "max", { "1%", decimals = 1 },
-  { "2%", decimals = 1 }, { "3+%", decimals = 1 }, { "over time", align = "left" } }
+  { "2%", decimals = 1 }, { "3+%", decimals = 1 },
+  { "over time", align = "left", metric = "none" } }
 
 function m.interval() return report(false, COLUMNS, lengths:rows(now(), current), "runqlen") end
 return m

@@ -38,7 +38,8 @@ end
 function m.interval(seconds)
   local cgroup = m.opt.cgroup and { "cgroup", align = "left" } or false
   local event, name = { "event", align = "left" }, { "metric", align = "left" }
-  local count, rate = { "count", decimals = metric.decimals(sets) }, { "per_second", decimals = 1 }
+  local count = { "count", decimals = metric.decimals(sets), metric = "counter" }
+  local rate = { "per_second", decimals = 1 }
   local share, value = { "counted%", decimals = 1 }, { "value", decimals = 3 }
   local counts, ratios = metric.rows(all, sets, seconds, m.opt.perins, m.opt.no_merge)
   local columns = { cgroup, perins(), event, count, rate, share }

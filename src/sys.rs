@@ -15,6 +15,7 @@ pub mod cpu_model;
 pub mod cpu_time;
 pub mod cpus;
 pub mod dynamic_event;
+pub mod endpoint;
 pub(crate) mod errno;
 pub mod folder;
 pub mod idle_records;

@@ -6,4 +6,5 @@ pub mod draw;
 pub mod flame;
 pub mod frame;
 pub mod heat;
+pub mod metric;
 pub mod time_grid;

@@ -1,6 +1,8 @@
 //! The options that every monitor has: one table, and how their values are
 //! interpreted.
 
+use std::net::{Ipv4Addr, SocketAddr};
+
 use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use crate::{
@@ -8,6 +10,7 @@ use crate::{
     event::sampling::ChainPart,
     output::ColourChoice,
     output::format::OutputFormat,
+    output::metrics::SERIES,
     run::request::RunOptions,
     script::option::{
         OptionKind, OptionSpec,
@@ -55,6 +58,10 @@ pub fn options() -> Vec<OptionSpec> {
             "record only the kernel frames of stacks"),
         ("json", None, Flag, "", "", "print one JSON object per line"),
         ("csv", None, Flag, "", "", "print comma-separated values under one header"),
+        ("prometheus", None, Text, "[ADDR:]PORT", "",
+            "serve the reports as metrics at http://ADDR:PORT/metrics; ADDR is 127.0.0.1 by \
+             default"),
+        ("series", None, Whole(2), "N", "1000", "limit of the series of each metric"),
         ("plugin", None, List, "FILE,…", "",
             "load printers from these files; may be repeated"),
         ("events", None, Flag, "", "", "print the events as a recording for --replay"),
@@ -157,6 +164,8 @@ pub fn meaning(values: &OptionValues) -> Result<(RunOptions, Vec<String>)> {
             (_, true) => ChainPart::Kernel,
             _ => ChainPart::Both,
         },
+        prometheus: text(values, "prometheus").map(scrape_address).transpose()?,
+        series: number(values, "series").unwrap_or(SERIES as u64) as usize,
         batch: flag("batch"),
         output: path("output"),
         plugins: text(values, "plugin")
@@ -212,11 +221,27 @@ pub fn check_replay(common: &RunOptions) -> Result<()> {
         ("-a", common.all_cpus),
         ("-m", common.mmap_pages.is_some()),
         ("--cgroup", common.cgroup.is_some()),
+        ("--prometheus", common.prometheus.is_some()),
     ];
     for (what, given) in live {
         ensure!(!given, "{what} cannot be combined with --replay, which reads a file; omit it");
     }
     Ok(())
+}
+
+/// Parses `[ADDR:]PORT`.
+///
+/// # Errors
+/// The address or the port is invalid.
+fn scrape_address(text: &str) -> Result<SocketAddr> {
+    if let Ok(port) = text.parse::<u16>() {
+        return Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    }
+    text.parse().map_err(|_| {
+        anyhow!(
+            "--prometheus: `{text}` is not [ADDR:]PORT; for example 9464, 0.0.0.0:9464 or [::1]:9464"
+        )
+    })
 }
 
 fn text<'a>(values: &'a OptionValues, name: &str) -> Option<&'a str> {

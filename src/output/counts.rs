@@ -102,6 +102,7 @@ mod tests {
             arrow: false,
             json_only: false,
             spare: false,
+            metric: Default::default(),
         };
         let row = |cells: [i128; 5]| cells.map(Cell::Int).to_vec();
         Table {

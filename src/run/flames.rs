@@ -24,6 +24,7 @@ use crate::output::file::AtomicFile;
 use crate::output::folded;
 use crate::output::svg::{self, Caption};
 use crate::script::aggregate::flame::{DrawnGraph, FlameOptions};
+use crate::script::option::shared::IMPLIED;
 use crate::script::option::value::{OptionValue, OptionValues};
 use crate::sys::clock::local_zone;
 
@@ -60,7 +61,7 @@ struct Graph {
 
 /// Returns what the options request from the script's side.
 pub(super) fn options(values: &OptionValues) -> Option<FlameOptions> {
-    name(values)?;
+    text(values, "flame-graph")?;
     let weight = match values.get("weight") {
         Some(OptionValue::Choice(weight)) if weight != "count" => Some(weight.clone()),
         _ => None,
@@ -68,8 +69,9 @@ pub(super) fn options(values: &OptionValues) -> Option<FlameOptions> {
     Some(FlameOptions { weight })
 }
 
+/// Returns the name of the files; None also if other files of stacks imply the option.
 fn name(values: &OptionValues) -> Option<&str> {
-    text(values, "flame-graph")
+    text(values, "flame-graph").filter(|name| *name != IMPLIED)
 }
 
 /// Returns the text of an option, if it is given.

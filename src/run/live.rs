@@ -10,6 +10,7 @@ use super::cgroups;
 use super::counters_only::check_counters;
 use super::gaps;
 use super::machine_changes::MachineChanges;
+use super::metrics::MetricsServer;
 use super::missing_symbols;
 use super::openings::{openings, own_tid};
 use super::pace::DrainPace;
@@ -57,8 +58,10 @@ pub(super) fn run(
     check_counters(&roles, settings)?;
     let mut openings = cgroups::limited(openings(&roles)?, settings.cgroup.as_deref())?;
     let cpus = of_rings(&scope.cpus, &mut openings);
+    let metrics = MetricsServer::begin(request, host.context())?;
     let own_tid = own_tid(&catalog, &roles)?;
-    let mut source = source_request(&mut host, request, scope, cpus, own_tid, workload.as_ref());
+    let own_tids = own_tid.into_iter().chain(metrics.iter().map(MetricsServer::tid)).collect();
+    let mut source = source_request(&mut host, request, scope, cpus, own_tids, workload.as_ref());
     if let Err(why) =
         workload::load(workload.as_mut(), &roles, &mut source, settings, host.context())
     {
@@ -90,6 +93,7 @@ pub(super) fn run(
     }
     print_banner(&host, &live, request, &source);
     let mut show = Show::new(host.context().clone(), screen, files);
+    show.export(metrics);
     show.serve(&host, request)?;
     show.raise();
     let mut schedule = Schedule::new(request);
@@ -229,6 +233,7 @@ fn deliver_due(host: &mut Host, live: &mut Live, show: &mut Show, schedule: &mut
             let parts = host.interval(live.counted_for().unwrap_or(seconds), &counts);
             let coverage = coverage(host, live, lost);
             show.interval(boundary, &parts, coverage);
+            show.metrics(host.take_measured(), &parts, &coverage);
             show.files(host.take_flames(), boundary, &coverage, false);
         }
     }
@@ -287,6 +292,7 @@ fn finish(
     let gap = gaps::no_events(&host, request, &coverage, now);
     show.remark(gap.or_else(|| gaps::no_ends(&host, live.watches_tasks())).as_deref());
     show.last(now, &parts, &totals, &coverage);
+    show.metrics(host.take_measured(), &parts, &coverage);
     show.files(host.take_flames(), now, &coverage, true);
     show.costs(now, settings, &host, cost, &coverage);
     let shown = show.end();

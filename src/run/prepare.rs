@@ -25,7 +25,7 @@ pub(super) fn source_request(
     request: &RunRequest,
     scope: WatchScope,
     cpus: Vec<u32>,
-    own_tid: Option<i32>,
+    own_tids: Vec<i32>,
     workload: Option<&Workload>,
 ) -> SourceRequest {
     let settings = &request.options;
@@ -47,7 +47,7 @@ pub(super) fn source_request(
         mmap: host.wants_mmap(),
         side: host.side_kinds(),
         watch_self: settings.watch_self,
-        own_tids: own_tid.into_iter().collect(),
+        own_tids,
     }
 }
 

@@ -1,6 +1,6 @@
 //! The request for a run: a monitor, the values of its options, and the parsed common options.
 
-use std::{ffi::OsString, path::PathBuf};
+use std::{ffi::OsString, net::SocketAddr, path::PathBuf};
 
 use anyhow::{Context as _, Result};
 
@@ -33,12 +33,16 @@ pub struct RunRequest {
     pub understood: Vec<String>,
 }
 
+/// Interval of a run whose metrics are scraped, if it has none of its own.
+const SCRAPED_NS: u64 = 1_000_000_000;
+
 impl RunRequest {
     /// Returns the report interval in nanoseconds: that of `-i`, else the monitor's own. Without
     /// `-i`, a workload gets a single report of the whole run, as with `perf stat` and `strace -c`.
     pub fn interval_ns(&self) -> Option<u64> {
         let usual = self.monitor.every_ns.filter(|_| self.options.workload.is_empty());
-        self.options.interval_ns.or(usual)
+        let scraped = self.options.prometheus.map(|_| SCRAPED_NS);
+        self.options.interval_ns.or(usual).or(scraped)
     }
 
     /// Returns how stacks are taken for events that only ask for one (`stack = true`, the attribute
@@ -96,6 +100,10 @@ pub struct RunOptions {
     pub callchain: ChainPart,
     /// The format of results.
     pub format: OutputFormat,
+    /// `--prometheus`: the address at which metrics are served.
+    pub prometheus: Option<SocketAddr>,
+    /// `--series`: limit of the series of each family of metrics.
+    pub series: usize,
     /// `-b`: scrolling text, even where a full screen is possible.
     pub batch: bool,
     /// `-o`: where results go instead of stdout.

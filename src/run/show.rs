@@ -7,10 +7,14 @@ use anyhow::{Context as _, ensure};
 use super::filters;
 use super::flames::Flames;
 use super::heatmap::Heatmap;
+use super::metrics::MetricsServer;
+use super::profiles::Profiles;
 use super::request::{RunOptions, RunRequest};
 use super::schedule::Overhead;
 use crate::base::report::coverage::Coverage;
 use crate::base::report::draw::{Draw, Level, Report, Stamp};
+use crate::base::report::metric::MetricTable;
+use crate::output::metrics::tables_of_reports;
 use crate::output::screen::{Screen, UserRequest};
 use crate::script::aggregate::flame::DrawnGraph;
 use crate::script::context::shared::SharedContext;
@@ -27,19 +31,22 @@ pub(super) struct Show {
     closed: bool,
     failure: Option<io::Error>,
     flames: Option<Flames>,
+    profiles: Option<Profiles>,
     heatmap: Option<Heatmap>,
     files_failed: Option<anyhow::Error>,
+    metrics: Option<MetricsServer>,
 }
 
 /// The files that a run writes beside its results.
 pub(super) struct Files {
     flames: Option<Flames>,
+    profiles: Option<Profiles>,
     heatmap: Option<Heatmap>,
 }
 
 impl Files {
     /// No files.
-    pub(super) const NONE: Files = Files { flames: None, heatmap: None };
+    pub(super) const NONE: Files = Files { flames: None, profiles: None, heatmap: None };
 
     /// Creates the files that the options request.
     ///
@@ -55,14 +62,14 @@ impl Files {
                 picture.display()
             );
         }
-        Ok(Files { flames, heatmap })
+        Ok(Files { flames, profiles: Profiles::begin(request)?, heatmap })
     }
 }
 
 impl Show {
     /// Creates a view that draws to the output in `shared`, which is `screen` if there is one.
     pub(super) fn new(shared: SharedContext, screen: Option<Screen>, files: Files) -> Self {
-        let Files { flames, heatmap } = files;
+        let Files { flames, profiles, heatmap } = files;
         let foreground = screen.is_some();
         let mut show = Show {
             shared,
@@ -72,15 +79,37 @@ impl Show {
             closed: false,
             failure: None,
             flames,
+            profiles,
             heatmap,
             files_failed: None,
+            metrics: None,
         };
         let now = show.stamp(0.0);
         if show.heatmap.is_some() {
             show.shared.collect_times();
         }
         show.flames.iter_mut().for_each(|flames| flames.start(now));
+        show.profiles.iter_mut().for_each(|profiles| profiles.start(now));
         show
+    }
+
+    /// Serves the reports as metrics from now on.
+    pub(super) fn export(&mut self, metrics: Option<MetricsServer>) {
+        self.metrics = metrics;
+    }
+
+    /// Hands the measurements of a report to the server of metrics, if there is one. `parts` are
+    /// its printed parts, `coverage` that of the run.
+    pub(super) fn metrics(
+        &mut self,
+        measured: Vec<MetricTable>,
+        parts: &[Report],
+        coverage: &Coverage,
+    ) {
+        if let Some(metrics) = &mut self.metrics {
+            let own = tables_of_reports(parts, &measured);
+            metrics.publish([measured, own].concat(), coverage);
+        }
     }
 
     fn stamp(&self, time: f64) -> Stamp {
@@ -150,9 +179,13 @@ impl Show {
     ) -> anyhow::Result<Vec<String>> {
         let (begin, now) = (self.stamp(0.0), self.stamp(time));
         let mut summary = Vec::new();
+        if let Some(profiles) = &mut self.profiles {
+            profiles.take(&drawn);
+            summary = if last { profiles.write(now)? } else { Vec::new() };
+        }
         if let Some(flames) = &mut self.flames {
             flames.take(drawn, now, coverage, last).context("--flame-graph")?;
-            summary = if last { flames.summary() } else { Vec::new() };
+            summary.extend(if last { flames.summary() } else { Vec::new() });
         }
         if last && let Some(heatmap) = self.heatmap.take() {
             let (all, emitted) = self.shared.take_times();

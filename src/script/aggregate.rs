@@ -16,6 +16,7 @@ mod draw;
 pub mod flame;
 mod interval;
 mod kind;
+mod measure;
 mod native;
 mod settings;
 mod spec;

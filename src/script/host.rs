@@ -28,6 +28,7 @@ use super::vm::{Limits, Print, Vm};
 use crate::base::event::slot::Slot;
 use crate::base::report::coverage::Coverage;
 use crate::base::report::draw::{JitStats, Level};
+use crate::base::report::metric::MetricTable;
 use crate::source::batch::Addresses;
 use crate::sys::cpus::online_cpus;
 use callbacks::Callbacks;
@@ -80,6 +81,8 @@ pub struct Host {
     /// Number of events for `-N`.
     pub(super) counted: u64,
     compiler: CompilerWatch,
+    /// Measurements of the last report, with `--prometheus`.
+    measured: Vec<MetricTable>,
     /// Slots of a batch while monitors derive events of it.
     slots: Vec<Slot>,
 }
@@ -133,6 +136,7 @@ impl Host {
             reported_full: false,
             counted: 0,
             compiler: CompilerWatch::default(),
+            measured: Vec::new(),
             slots: Vec::new(),
         })
     }
@@ -193,6 +197,7 @@ impl Host {
         self.sums.perins.set(setting.perins);
         self.sums.verbose.set(setting.verbose);
         self.sums.totals.set(setting.totals);
+        self.sums.measured.set(setting.metrics);
         table.raw_set("opt", options)?;
         self.begin_sources();
         self.call_init(&table, options)?;

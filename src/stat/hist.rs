@@ -134,7 +134,9 @@ pub struct Histograms {
     room: BudgetGrant,
     keys: Keys,
     counts: Vec<u64>,
+    sums: Vec<f64>,
     folded: Vec<u64>,
+    folded_sum: f64,
     folded_keys: u64,
     losses: HistLosses,
     survivors: Vec<u32>,
@@ -155,7 +157,7 @@ impl Histograms {
     pub fn new(scale: Scale, keys: usize, bound: usize) -> Histograms {
         let keys = Keys::new(keys);
         let stride = scale.buckets();
-        let row_bytes = keys.bytes_per_key() + stride * size_of::<u64>();
+        let row_bytes = keys.bytes_per_key() + (stride + 1) * size_of::<u64>();
         Histograms {
             scale,
             stride,
@@ -164,7 +166,9 @@ impl Histograms {
             room: BudgetGrant::new(bound),
             keys,
             counts: Vec::new(),
+            sums: Vec::new(),
             folded: vec![0; stride],
+            folded_sum: 0.0,
             folded_keys: 0,
             losses: HistLosses::default(),
             survivors: Vec::new(),
@@ -188,6 +192,9 @@ impl Histograms {
         if let Some(count) = self.counts.get_mut(row * self.stride + self.scale.bucket(value)) {
             *count += 1;
         }
+        if let Some(sum) = self.sums.get_mut(row) {
+            *sum += value;
+        }
     }
 
     #[inline(always)]
@@ -205,6 +212,7 @@ impl Histograms {
             self.fold();
         }
         self.counts.resize(self.counts.len() + self.stride, 0);
+        self.sums.push(0.0);
         self.keys.insert(key)
     }
 
@@ -216,6 +224,7 @@ impl Histograms {
             let more = self.capacity.saturating_sub(self.keys.len());
             self.keys.reserve(more);
             self.counts.reserve_exact(more * self.stride);
+            self.sums.reserve_exact(more);
         }
         self.keys.len() < self.capacity
     }
@@ -228,11 +237,13 @@ impl Histograms {
             if next.next_if(|survivor| **survivor as usize == row).is_none() {
                 let counts = self.counts.iter().skip(row * self.stride);
                 self.folded.iter_mut().zip(counts).for_each(|(into, count)| *into += count);
+                self.folded_sum += self.sum_at(row);
                 self.folded_keys += 1;
                 self.losses.evicted += 1;
             }
         }
         gather(&mut self.counts, self.stride, &survivors);
+        gather(&mut self.sums, 1, &survivors);
         self.keys.keep(&survivors);
         self.survivors = survivors;
     }
@@ -259,6 +270,21 @@ impl Histograms {
         (self.folded_keys > 0).then(|| (self.folded_keys, self.scale.drawn(&self.folded)))
     }
 
+    /// Returns the sum of the values of each key, in the order of [`Histograms::rows`], and that of
+    /// the keys that the bound folded.
+    pub fn sums(&self) -> (&[f64], f64) {
+        (&self.sums, self.folded_sum)
+    }
+
+    /// Returns the number of buckets of each histogram, including the open ones.
+    pub fn buckets(&self) -> usize {
+        self.stride
+    }
+
+    fn sum_at(&self, row: usize) -> f64 {
+        self.sums.get(row).copied().unwrap_or(0.0)
+    }
+
     /// Returns the counts of values not recorded unchanged since the table was made.
     pub fn losses(&self) -> HistLosses {
         self.losses
@@ -269,7 +295,9 @@ impl Aggregate for Histograms {
     fn clear(&mut self) {
         self.keys.clear();
         self.counts.clear();
+        self.sums.clear();
         self.folded.fill(0);
+        self.folded_sum = 0.0;
         self.folded_keys = 0;
     }
 
@@ -278,7 +306,11 @@ impl Aggregate for Histograms {
             let row = self.row(key);
             let into = self.counts.iter_mut().skip(row * self.stride);
             into.zip(other.counts_at(from)).for_each(|(into, count)| *into += count);
+            if let Some(sum) = self.sums.get_mut(row) {
+                *sum += other.sum_at(from);
+            }
         }
+        self.folded_sum += other.folded_sum;
         self.folded.iter_mut().zip(&other.folded).for_each(|(into, count)| *into += count);
         self.folded_keys += other.folded_keys;
     }
@@ -307,93 +339,4 @@ impl Leaf for Histograms {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn drawn(scale: Scale, values: &[f64]) -> Vec<(i64, i64, u64)> {
-        let mut hist = Histograms::new(scale, 0, 0);
-        values.iter().for_each(|value| hist.add(&[], *value));
-        let buckets = hist.rows().next().map(|row| row.1).unwrap_or_default();
-        buckets.into_iter().map(|bucket| (bucket.low, bucket.high, bucket.count)).collect()
-    }
-
-    #[test]
-    fn one_bucket_spans_zero_to_the_first_used_bucket() {
-        let expected = [(0, 511, 0), (512, 1023, 2), (1024, 2047, 0), (2048, 4095, 1)];
-        assert_eq!(drawn(Scale::Log2, &[800.0, 900.0, 2300.0]), expected);
-        assert_eq!(
-            drawn(Scale::Log2, &[4_100_000.0]),
-            [(0, 2_097_151, 0), (2_097_152, 4_194_303, 1)]
-        );
-        assert_eq!(drawn(Scale::Log2, &[450.0])[..1], [(0, 255, 0)]);
-    }
-
-    #[test]
-    fn zero_and_one_share_the_first_bucket() {
-        assert_eq!(
-            drawn(Scale::Log2, &[0.0, 1.0, 1.9, 2.0, 4.0]),
-            [(0, 1, 3), (2, 3, 1), (4, 7, 1)]
-        );
-        assert_eq!(drawn(Scale::Log2, &[]), []);
-    }
-
-    #[test]
-    fn powers_of_two_cover_every_double() {
-        assert_eq!(drawn(Scale::Log2, &[-1.0]), [(i64::MIN, -1, 1)]);
-        let top = (1 << 62, i64::MAX, 3);
-        assert_eq!(drawn(Scale::Log2, &[2f64.powi(62), 1e300, f64::INFINITY])[1..], [top]);
-        for power in 1..63 {
-            let low = 1i64 << power;
-            assert_eq!(drawn(Scale::Log2, &[low as f64])[1].0, low);
-        }
-    }
-
-    #[test]
-    fn steps_have_an_open_bucket_at_each_end() {
-        let scale = Scale::linear(10, 10, 35).unwrap();
-        let values = [9.9, -5.0, 10.0, 19.5, 30.0, 34.9, 35.0, 1e12];
-        let expected = [(i64::MIN, 9, 2), (10, 19, 2), (20, 29, 0), (30, 34, 2), (35, i64::MAX, 2)];
-        assert_eq!(drawn(scale, &values), expected);
-        assert_eq!(drawn(scale, &[25.0]), [(20, 29, 1)]);
-    }
-
-    #[test]
-    fn an_invalid_scale_is_refused() {
-        assert!(Scale::linear(0, 0, 10).is_err());
-        assert!(Scale::linear(10, 1, 10).is_err());
-        assert!(Scale::linear(i64::MIN, 1, i64::MAX).is_err());
-        assert!(Scale::linear(0, 1, 1 << 40).is_err());
-    }
-
-    proptest! {
-        #[test]
-        fn every_value_lies_in_its_bucket(
-            value in any::<i64>(),
-            min in -1000i64..1000,
-            step in 1i64..50,
-        ) {
-            let value = value >> (value & 63);
-            for scale in [Scale::Log2, Scale::linear(min, step, min + 777).unwrap()] {
-                let (low, high) = scale.bounds(scale.bucket(value as f64));
-                let value = value as f64;
-                prop_assert!(
-                    low as f64 <= value && value <= high as f64 + 1.0,
-                    "{value} in {low}..={high}"
-                );
-            }
-        }
-
-        #[test]
-        fn nothing_is_lost_at_any_bound(
-            adds in prop::collection::vec((0u32..40, -10f64..1000.0), 0..300),
-            bound in 0usize..10_000,
-        ) {
-            let mut hist = Histograms::new(Scale::linear(0, 7, 500).unwrap(), 1, bound);
-            adds.iter().for_each(|(key, value)| hist.add(&[Word::number(f64::from(*key))], *value));
-            let folded = hist.folded().map(|folded| folded.1);
-            let buckets = hist.rows().map(|row| row.1).chain(folded).flatten();
-            prop_assert_eq!(buckets.map(|bucket| bucket.count).sum::<u64>(), adds.len() as u64);
-        }
-    }
-}
+mod tests;

@@ -91,6 +91,15 @@ impl Timing {
         (self.histogram.value_at_quantile(percent / 100.0) as f64).clamp(self.min(), self.max)
     }
 
+    /// Returns the buckets of the histogram that are not empty: a value in the middle of each, and
+    /// its count.
+    pub fn buckets(&self) -> impl Iterator<Item = (f64, u64)> {
+        self.histogram.iter_recorded().map(|bucket| {
+            let value = self.histogram.median_equivalent(bucket.value_iterated_to());
+            (value as f64, bucket.count_at_value().into())
+        })
+    }
+
     fn merge(&mut self, other: &Timing) {
         self.count += other.count;
         self.total.merge(&other.total);

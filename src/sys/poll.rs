@@ -1,7 +1,8 @@
 //! Waits until a ring has data, an event ends, or a timeout expires.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::marker::PhantomData;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 /// The descriptors that a run waits for, each with a token chosen by the caller.
 ///
@@ -108,6 +109,39 @@ impl Poller {
             self.tokens.retain(|_| fds.next().is_some_and(|fd| fd.revents & GONE == 0));
             self.fds.retain(|fd| fd.revents & GONE == 0);
         }
+    }
+}
+
+/// A descriptor to wait for once: for data, or with `writes` for room to write.
+pub(super) fn waiting(fd: BorrowedFd<'_>, writes: bool) -> WaitingFd<'_> {
+    let events = if writes { libc::POLLOUT } else { libc::POLLIN };
+    let fd = libc::pollfd { fd: fd.as_raw_fd(), events, revents: 0 };
+    WaitingFd { fd, _open: PhantomData }
+}
+
+/// An entry of [`wait_once`], as the kernel reads it.
+#[repr(transparent)]
+pub(super) struct WaitingFd<'fd> {
+    fd: libc::pollfd,
+    _open: PhantomData<BorrowedFd<'fd>>,
+}
+
+/// Waits until one of the descriptors is ready, at most `timeout_ms` milliseconds (negative: no
+/// limit). A signal also ends the wait.
+///
+/// # Errors
+/// Those of poll(2), except `EINTR`.
+pub(super) fn wait_once(fds: &mut [WaitingFd<'_>], timeout_ms: i32) -> io::Result<()> {
+    // SAFETY: the entries have the layout of pollfd, the pointer and the length are the slice's,
+    // and the kernel writes only `revents`.
+    let count =
+        unsafe { libc::poll(fds.as_mut_ptr().cast(), fds.len() as libc::nfds_t, timeout_ms) };
+    match count {
+        0.. => Ok(()),
+        _ => match io::Error::last_os_error() {
+            error if error.kind() == io::ErrorKind::Interrupted => Ok(()),
+            error => Err(error),
+        },
     }
 }
 

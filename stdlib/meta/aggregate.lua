@@ -21,6 +21,9 @@ error "this file describes the API to editors and checkers; it cannot be require
 --- in JSON. A function is called when the column is drawn.
 ---@field as? "signed"|"unsigned"|"pointer"|"mixed"|"text"|fun(): string?
 ---@field decimals? integer in a `report`: number of decimals
+--- In a `report`: how the column becomes a metric of `--prometheus`. A counter adds up over the
+--- intervals. Dflt: text is a label, a number is a gauge.
+---@field metric? "counter"|"gauge"|"label"|"none"
 
 --- Returns the column of the instance (the CPU, or the thread with -p), or `column`, if --perins is
 --- set, else false: `latency { perins(), "comm" }`.

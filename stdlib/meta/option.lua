@@ -30,14 +30,16 @@ error "this file describes the API to editors and checkers; it cannot be require
 --- A declared option.
 ---@class perilune.Option
 
---- An option that several monitors have. `options` contains its name:
---- `options = { "call-graph", "flame-graph", … }`. "flame-graph" draws the stacks of tables and of
---- `emit` instead of printing them, implies -g, and includes --diff and --heatmap. Monitors with
---- `-e` always have -F and -c, for clocks and hardware events. Common options (-C -p -i -m --json
+--- An option that several monitors have. `options` contains its name: `options = { "call-graph",
+--- "flame-graph", … }`. "flame-graph" draws the stacks of tables and of `emit` instead of printing
+--- them, implies -g, and includes --pprof, --firefox, --diff and --heatmap. Monitors with `-e`
+--- always have -F and -c, for clocks and hardware events. Common options (-C -p -i -m --json
 --- --stack-style --lines …) are not declared: every monitor has them.
 ---@alias perilune.SharedOption
 ---| "call-graph" # -g: stacks, for the `stack` of an evsel
 ---| "flame-graph" # --flame-graph NAME: draw stacks as a flame graph
+---| "pprof" # --pprof FILE: the stacks as a profile for pprof
+---| "firefox" # --firefox FILE: the stacks as a profile for the Firefox Profiler
 ---| "diff" # --diff OLD: the difference to an older flame graph
 ---| "heatmap" # --heatmap FILE: the delays of `heat_map`, without it the times of the events
 ---| "perins" # --perins: a table per instance; see `perins()`
@@ -58,7 +60,9 @@ error "this file describes the API to editors and checkers; it cannot be require
 --- default. A flag and a shared option that are off are false, never nil.
 ---@class perilune.Options
 ---@field call_graph false|string of -g: `"fp"`, `"dwarf,16384"`, `"lbr"`, …; for an evsel's `stack`
----@field flame_graph false|string NAME of --flame-graph
+---@field flame_graph false|string NAME of --flame-graph; not false with --pprof and --firefox
+---@field pprof false|string FILE of --pprof
+---@field firefox false|string FILE of --firefox
 ---@field diff false|string OLD of --diff
 ---@field heatmap false|string FILE of --heatmap
 ---@field freq? integer samples per second, of -F

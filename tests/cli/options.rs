@@ -141,6 +141,35 @@ fn a_flame_graph_implies_stacks() {
 }
 
 #[test]
+fn a_profile_implies_stacks_and_writes_no_flame_graph() {
+    for option in ["--pprof", "--firefox"] {
+        let request = request(&["signal", option, "out"]);
+        assert_eq!(request.values["call-graph"], OptionValue::Choice("fp".into()));
+        assert_eq!(request.given, [option.trim_start_matches('-')]);
+    }
+    assert!(refused(&["signal", "--pprof", "x", "--diff", "y"]).contains("--diff needs"));
+}
+
+#[test]
+fn metrics_are_served_on_loopback_unless_an_address_is_given() {
+    let address = |typed| request(&["units", "--prometheus", typed]).options.prometheus;
+    let parsed = |text: &str| Some(text.parse().unwrap());
+    assert_eq!(address("9464"), parsed("127.0.0.1:9464"));
+    assert_eq!(address("0.0.0.0:9464"), parsed("0.0.0.0:9464"));
+    assert_eq!(address("[::1]:9464"), parsed("[::1]:9464"));
+    for typed in ["localhost:9464", "99999", "127.0.0.1", ""] {
+        let line = refused(&["units", &format!("--prometheus={typed}")]);
+        assert!(line.contains("--prometheus"), "{line}");
+    }
+    assert!(refused(&["units", "--series", "1"]).contains("--series"));
+    let line = refused(&["units", "--prometheus", "1", "--replay", "x"]);
+    assert!(line.contains("--prometheus cannot be combined with --replay"), "{line}");
+    let unwatched = |words: &[&str]| request(words).interval_ns();
+    assert_eq!(unwatched(&["signal"]), None);
+    assert_eq!(unwatched(&["signal", "--prometheus", "1"]), Some(1_000_000_000));
+}
+
+#[test]
 fn a_weight_without_a_flame_graph_is_noted() {
     let script = r#"local weight = choice { "weight", of = { "count", "time" } }
         local m = monitor { options = { "flame-graph", weight } }

@@ -7,6 +7,7 @@
 
 mod measured;
 mod names;
+mod sleeps;
 mod spin;
 
 pub(crate) use measured::{
@@ -15,6 +16,7 @@ pub(crate) use measured::{
 };
 pub(crate) use names::{links_names, opens, opens_names, opens_untouched_name};
 
+pub(crate) use sleeps::sleeps;
 pub(crate) use spin::spins_around_two_calls;
 use std::{
     io,
@@ -202,7 +204,7 @@ pub(crate) fn ping_pong(n: u32) -> (Load, Load) {
     (first, second)
 }
 
-/// Returns a task on CPU 1 that sleeps, and one on CPU 0 that wakes it `n` times.
+/// Returns a task on CPU 1 that and one on CPU 0 that wakes it `n` times.
 pub(crate) fn wakeups_elsewhere(n: u32) -> (Load, Load) {
     let (out, into) = pipe();
     let sleeper = Load::new(move || {

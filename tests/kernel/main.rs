@@ -31,11 +31,13 @@ mod load;
 mod lockups;
 mod loss;
 mod memory;
+mod metrics;
 mod network;
 mod opening;
 mod page_faults;
 mod pmu;
 mod profile;
+mod profiles;
 mod relation;
 mod sample_fields;
 mod scheduling;
@@ -101,11 +103,13 @@ fn main() -> ExitCode {
         lockups::tests(),
         loss::tests(),
         memory::tests(),
+        metrics::tests(),
         network::tests(),
         opening::tests(),
         page_faults::tests(),
         pmu::tests(),
         profile::tests(),
+        profiles::tests(),
         relation::tests(),
         sample_fields::tests(),
         scheduling::tests(),

@@ -7,6 +7,7 @@ use crate::base::{
     event::value::{Value, ValueType},
     report::coverage::Coverage,
     report::frame::Frame,
+    report::metric::MetricKind,
 };
 
 /// A point in time, on both clocks.
@@ -155,6 +156,8 @@ pub struct Column {
     pub json_only: bool,
     /// Omitted from text if the line does not have room for all columns.
     pub spare: bool,
+    /// How it becomes a metric, if the table is one of the script's own.
+    pub metric: MetricKind,
 }
 
 /// Layout of a table in text.

@@ -41,6 +41,7 @@ fn table(name: &str, keys: &[&str], rows: Vec<Vec<Cell>>) -> Report {
         shrinks: false,
         json_only: false,
         spare: false,
+        metric: Default::default(),
     };
     let columns = keys.iter().map(column).collect();
     let (title, style) = (None, Style::Plain);

@@ -29,6 +29,7 @@ fn column(key: &str) -> Column {
         shrinks: false,
         json_only: false,
         spare: false,
+        metric: Default::default(),
     }
 }
 

@@ -24,6 +24,7 @@ fn column(title: &str, width: usize, align: Align) -> Column {
         arrow: false,
         json_only: false,
         spare: false,
+        metric: Default::default(),
     }
 }
 

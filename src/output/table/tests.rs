@@ -6,9 +6,9 @@ use crate::output::test_support::{drawn, stamp};
 
 fn column(title: &str, width: usize, align: Align) -> Column {
     let decimals = title.contains("(us)").then_some(3);
-    let (title, key) = (title.to_owned(), title.to_owned());
+    let (title, key, metric) = (title.to_owned(), title.to_owned(), Default::default());
     let (shrinks, arrow, json_only, spare) = (false, false, false, false);
-    Column { title, key, width, align, decimals, shrinks, arrow, json_only, spare }
+    Column { title, key, width, align, decimals, shrinks, arrow, json_only, spare, metric }
 }
 
 fn left(title: &str, width: usize) -> Column {

@@ -19,9 +19,10 @@ fn text(text: &str) -> Cell {
 fn one_cell(title: &str, cell: Cell) -> Report {
     let (align, decimals, shrinks, arrow, json_only, spare) =
         (Align::Left, None, false, false, false, false);
-    let (title, key) = (title.to_owned(), title.to_owned());
-    let columns =
-        vec![Column { title, key, width: 0, align, decimals, shrinks, arrow, json_only, spare }];
+    let (title, key, metric) = (title.to_owned(), title.to_owned(), Default::default());
+    let column =
+        Column { title, key, width: 0, align, decimals, shrinks, arrow, json_only, spare, metric };
+    let columns = vec![column];
     let (name, title, style, samples) = ("t".into(), None, Style::Plain, 0);
     Report::Table(Table { name, title, style, samples, columns, rows: vec![vec![cell]] })
 }

@@ -5,7 +5,10 @@
 
 use super::cells::TableParts;
 use crate::{
-    base::{report::coverage::Coverage, report::draw::Report, report::flame::Flame},
+    base::{
+        report::coverage::Coverage, report::draw::Report, report::flame::Flame,
+        report::metric::MetricTable,
+    },
     stat::{
         event_copy::CopyPosition,
         history::History,
@@ -35,6 +38,14 @@ pub(super) trait AggregateBody {
     /// A column's own function failed.
     fn draw(&self, _parts: &TableParts<'_>, _total: bool) -> mlua::Result<Vec<Report>> {
         Ok(Vec::new())
+    }
+
+    /// Returns the measurements of the interval, or None for a kind without numbers.
+    ///
+    /// # Errors
+    /// A column's own function failed.
+    fn measure(&self, _parts: &TableParts<'_>) -> mlua::Result<Option<MetricTable>> {
+        Ok(None)
     }
 
     /// Calls `push` with each row of the interval in drawing order.

@@ -14,6 +14,7 @@ pub(in crate::script) fn column(title: &str, key: &str, width: usize) -> Column 
         arrow: false,
         json_only: false,
         spare: false,
+        metric: Default::default(),
     }
 }
 

@@ -38,6 +38,8 @@ pub struct AggregateSettings {
     pub write_flame: Rc<RefCell<Option<WriteFlame>>>,
     /// The heat map of the run, once a script has declared one.
     pub heat_map: Rc<OnceCell<SharedAggregate<HeatMap>>>,
+    /// Whether each report also collects the measurements of its tables, for metrics.
+    pub measured: Rc<Cell<bool>>,
     /// Owners of the events that `pending` and `states` keep.
     pub owners: Rc<Owners>,
     /// Memory budget of all aggregates together.

@@ -4,6 +4,7 @@ use mlua::{Function, Lua, Table, Value};
 
 use super::registry::Registry;
 use crate::base::report::draw::{self, Align, Cell, Column, Style};
+use crate::base::report::metric::MetricKind;
 use crate::script::aggregate::column::{column_key, json_key, make_unique};
 use crate::script::dispatch::draw::ReportTable;
 use crate::script::vm::cell::cell;
@@ -56,7 +57,7 @@ pub(super) fn new_report(lua: &Lua) -> mlua::Result<Function> {
     )
 }
 
-/// Reads a column: its title, or `{ title, width =, align =, decimals = }`.
+/// Reads a column: its title, or `{ title, width =, align =, decimals =, metric = }`.
 fn column(it: &Value) -> mlua::Result<Column> {
     let (title, options) = match it {
         Value::String(title) => (title.to_string_lossy(), None),
@@ -80,6 +81,18 @@ fn column(it: &Value) -> mlua::Result<Column> {
         shrinks: false,
         json_only: false,
         spare: false,
+        metric: metric(option("metric")?)?,
+    })
+}
+
+/// Reads the option `metric` of a column.
+fn metric(it: Value) -> mlua::Result<MetricKind> {
+    let Value::String(name) = it else { return Ok(MetricKind::Inferred) };
+    let name = name.to_string_lossy();
+    MetricKind::named(&name).ok_or_else(|| {
+        mlua::Error::runtime(format!(
+            "a column's `metric` is \"counter\", \"gauge\", \"label\" or \"none\", not \"{name}\""
+        ))
     })
 }
 

@@ -9,6 +9,7 @@ use mlua::Value;
 
 use super::Host;
 use crate::base::report::draw::{Level, Report};
+use crate::base::report::metric::MetricTable;
 use crate::script::context::RunContext;
 use crate::script::vm::callback::Callback;
 use crate::script::vm::guard::{Failure, Phase};
@@ -67,6 +68,7 @@ impl Host {
             Some(drawn) => (drawn, wanted.unwrap_or_default()),
             None => (self.what_can_be_drawn(), None),
         };
+        self.measure(wanted.as_deref());
         self.context.with(RunContext::note_missing_names);
         self.note_full_budget();
         self.aggregates.reset_after_interval(wanted.as_deref());
@@ -74,6 +76,24 @@ impl Host {
             self.failed(&why.to_string());
         }
         drawn
+    }
+
+    /// Collects the measurements of the tables in `wanted`, with `--prometheus`.
+    fn measure(&mut self, wanted: Option<&[Value]>) {
+        if !self.sums.measured.get() {
+            return;
+        }
+        let measured =
+            self.guard.run(Phase::Report, || self.aggregates.measure(self.vm.lua(), wanted));
+        self.measured = measured.unwrap_or_else(|why| {
+            self.drawing_failed(&why);
+            self.aggregates.measure_what_can(self.vm.lua(), wanted)
+        });
+    }
+
+    /// Returns the measurements of the last report.
+    pub fn take_measured(&mut self) -> Vec<MetricTable> {
+        std::mem::take(&mut self.measured)
     }
 
     /// Returns the values that the script wants drawn; `None` draws everything, as declared.

@@ -43,6 +43,8 @@ pub struct Setting {
     pub flame: Option<FlameOptions>,
     /// `--total`: keep sums over the whole run.
     pub totals: bool,
+    /// `--prometheus`: collect the measurements of each report.
+    pub metrics: bool,
 }
 
 impl Setting {
@@ -63,6 +65,7 @@ impl Setting {
             aggregate_memory: 0,
             flame: None,
             totals: false,
+            metrics: false,
         }
     }
 

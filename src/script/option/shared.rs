@@ -25,6 +25,12 @@ pub fn options() -> Vec<OptionSpec> {
             )
         },
         text("flame-graph", "NAME", "write the stacks as NAME.folded and NAME.svg; implies -g"),
+        text("pprof", "FILE", "write the stacks as a profile for pprof; implies -g"),
+        text(
+            "firefox",
+            "FILE",
+            "write the stacks as a profile for the Firefox Profiler; implies -g",
+        ),
         text("diff", "OLD", "draw the difference to the flame graph in OLD.folded"),
         flag("perins", None, "print a table per CPU, with -p or -t per thread, or per key"),
         OptionSpec {
@@ -105,11 +111,14 @@ pub fn add_rate(options: &mut Vec<OptionSpec>) {
 /// Returns the shared option with this name, and the options that come with it.
 pub fn find(name: &str) -> Vec<OptionSpec> {
     let with = |option: &OptionSpec| match name {
-        "flame-graph" => option.long == "diff" || option.long == "heatmap",
+        "flame-graph" => ["pprof", "firefox", "diff", "heatmap"].contains(&option.long.as_str()),
         _ => false,
     };
     options().into_iter().filter(|option| option.long == name || with(option)).collect()
 }
+
+/// The value of `flame-graph` if other files of stacks imply it; no argument contains NUL.
+pub const IMPLIED: &str = "\0";
 
 /// Checks shared options against each other and sets values that others imply. Returns notes to
 /// print, one per line.
@@ -121,11 +130,16 @@ pub fn check_and_imply(values: &mut IndexMap<String, OptionValue>) -> Result<Vec
     let given = |values: &IndexMap<String, OptionValue>, name: &str| {
         values.get(name).is_some_and(OptionValue::is_given)
     };
+    let profile = ["pprof", "firefox"].iter().any(|option| given(values, option));
+    if profile && !given(values, "flame-graph") {
+        values.insert("flame-graph".to_owned(), OptionValue::Text(IMPLIED.to_owned()));
+    }
     if given(values, "flame-graph") && values.get("call-graph") == Some(&OptionValue::Absent) {
         values
             .insert("call-graph".to_owned(), OptionValue::Choice(CallGraph::default().to_string()));
     }
-    if given(values, "diff") && !given(values, "flame-graph") {
+    let drawn = values.get("flame-graph") != Some(&OptionValue::Text(IMPLIED.to_owned()));
+    if given(values, "diff") && !(drawn && given(values, "flame-graph")) {
         bail!("--diff needs --flame-graph NAME");
     }
     if given(values, "weight") && values.get("flame-graph") == Some(&OptionValue::Absent) {

@@ -42,9 +42,10 @@ function exports.counters(columns)
   local list = {}
   for _, c in ipairs(columns) do
     if exports.index_of(c) then
-      list[#list + 1] = { c.title, function(n) return (n(c)) end, decimals = 0 }
+      list[#list + 1] =
+        { c.title, function(n) return (n(c)) end, decimals = 0, metric = "counter" }
     elseif type(c) == "table" and type(c[2]) == "function" then
-      list[#list + 1] = { c[1], c[2], decimals = c.decimals or 2 }
+      list[#list + 1] = { c[1], c[2], decimals = c.decimals or 2, metric = "gauge" }
     else
       error("a column of counters is an evsel or { title, function(n) … end }", 2)
     end
@@ -57,9 +58,11 @@ end
 --- Returns the report of one counters{}; called by the host after reading the counts of the
 -- interval. A NaN (an event that was not counted, or a ratio of zeros) is an empty cell.
 function exports.draw_counters(entry, instances, per_thread)
-  local titles, rows = { { per_thread and "thread" or "cpu", align = "left" } }, {}
+  local instance_title = per_thread and "thread" or "cpu"
+  local titles, rows = { { instance_title, align = "left", metric = "label" } }, {}
   for _, c in ipairs(entry.columns) do
-    titles[#titles + 1] = { c[1], width = entry.wide and 0 or 8, decimals = c.decimals }
+    titles[#titles + 1] =
+      { c[1], width = entry.wide and 0 or 8, decimals = c.decimals, metric = c.metric }
   end
   for _, instance in ipairs(instances) do
     local row, n = { instance }, counts_on(instance)

@@ -8,6 +8,7 @@ use super::super::{
         AggregateKind, DeclaredAggregate, NewAggregate, key_columns, present, share, value_and_keys,
     },
     interval::Interval,
+    measure::MeasuredRow,
     settings::AggregateSettings,
     spec::{AggregateSpec, Checked},
 };
@@ -15,6 +16,7 @@ use crate::{
     base::{
         report::coverage::Coverage,
         report::draw::{Bucket, DrawnHistogram, Report},
+        report::metric::{Distribution, DistributionShape, MetricTable},
     },
     script::aggregate::column::{column_key, json_key},
     stat::{
@@ -118,6 +120,24 @@ impl AggregateBody for HistTable {
         })
     }
 
+    fn measure(&self, parts: &TableParts<'_>) -> mlua::Result<Option<MetricTable>> {
+        let row = |key: Option<&[Word]>, buckets: Vec<Bucket>, sum| MeasuredRow {
+            key: key.map(<[Word]>::to_vec),
+            distribution: Some(distribution(&buckets, sum)),
+            ..MeasuredRow::default()
+        };
+        let (rows, most): (Vec<MeasuredRow>, usize) = {
+            let hist = self.of.live.borrow();
+            let (sums, folded_sum) = hist.sums();
+            let rows =
+                hist.rows().zip(sums).map(|((key, buckets), sum)| row(Some(key), buckets, *sum));
+            let folded = hist.folded().map(|(_, buckets)| row(None, buckets, folded_sum));
+            (rows.chain(folded).collect(), hist.buckets())
+        };
+        let shape = DistributionShape::Buckets { most, unit: self.unit.clone() };
+        parts.measured(Vec::new(), Some(("value".to_owned(), shape)), rows).map(Some)
+    }
+
     fn rows(&self, parts: &TableParts<'_>, push: &mut PushRow<'_>) -> mlua::Result<()> {
         let (hist, lua) = (self.of.live.borrow(), parts.lua);
         for (key, buckets) in sorted(&hist, parts) {
@@ -137,6 +157,17 @@ impl AggregateBody for HistTable {
 
     fn has_total(&self) -> bool {
         self.of.has_total()
+    }
+}
+
+/// Returns the values of buckets as a distribution, whose last bucket is open.
+fn distribution(buckets: &[Bucket], sum: f64) -> Distribution {
+    let bound = |high| if high == i64::MAX { f64::INFINITY } else { high as f64 };
+    let filled = buckets.iter().filter(|bucket| bucket.count > 0);
+    Distribution {
+        count: buckets.iter().map(|bucket| bucket.count).sum(),
+        sum,
+        buckets: filled.map(|bucket| (bound(bucket.high), bucket.count)).collect(),
     }
 }
 

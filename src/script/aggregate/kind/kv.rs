@@ -14,6 +14,7 @@ use super::super::{
         fold::{fold, split, sum_of, unit},
     },
     interval::Interval,
+    measure::MeasuredRow,
     settings::AggregateSettings,
     spec::{AggregateSpec, Checked, KeyColumn, SumColumn},
     stack::{frames_of, of_stacks},
@@ -23,6 +24,7 @@ use crate::{
         report::coverage::Coverage,
         report::draw::{Align, Cell, Column, Report, Style},
         report::flame::Flame,
+        report::metric::{MetricKind, MetricTable},
         text::stack_style::StackStyle,
     },
     script::aggregate::column::{column, column_key, json_key},
@@ -274,6 +276,37 @@ impl AggregateBody for KvTable {
         }
         let beside = self.of.draw(total, |kv| self.draw_beside_stacks(kv, parts))?;
         Ok(beside.into_iter().collect())
+    }
+
+    /// Returns all rows, those beyond `top` included. Counts and sums of a table that keeps its
+    /// rows are a state, not counters.
+    fn measure(&self, parts: &TableParts<'_>) -> mlua::Result<Option<MetricTable>> {
+        let look = &self.look;
+        let kind = if parts.keep { MetricKind::Gauge } else { MetricKind::Counter };
+        let titles = look.count.iter().chain(look.sums.iter().map(|sum| &sum.title));
+        let columns = titles.map(|title| (column_key(title), kind)).collect();
+        let values = |count: u64, sums: &[Sum]| {
+            let count = look.count.iter().map(|_| Some(count as f64));
+            count.chain(sums.iter().map(|sum| Some(sum.value()))).collect()
+        };
+        let rows = {
+            let kv = self.of.live.borrow();
+            let mut rows: Vec<MeasuredRow> = kv
+                .rows()
+                .map(|row| MeasuredRow {
+                    key: Some(row.key.to_vec()),
+                    values: values(row.count, row.sums),
+                    distribution: None,
+                })
+                .collect();
+            let folded = kv.folded();
+            if folded.keys > 0 {
+                let values = values(folded.count, &folded.sums);
+                rows.push(MeasuredRow { values, ..MeasuredRow::default() });
+            }
+            rows
+        };
+        parts.measured(columns, None, rows).map(Some)
     }
 
     fn rows(&self, parts: &TableParts<'_>, push: &mut PushRow<'_>) -> mlua::Result<()> {

@@ -9,6 +9,7 @@ use super::super::{
     },
     draw::{UndrawnRow, UndrawnTable},
     interval::Interval,
+    measure::MeasuredRow,
     settings::AggregateSettings,
     spec::{AggregateSpec, Checked},
 };
@@ -16,6 +17,7 @@ use crate::{
     base::{
         report::coverage::Coverage,
         report::draw::{Cell, Column, Report, Style},
+        report::metric::{Distribution, DistributionShape, MetricTable},
     },
     script::aggregate::column::{column, json_key},
     stat::{
@@ -156,6 +158,29 @@ impl AggregateBody for LatencyTable {
             let table = UndrawnTable { style, samples, columns, rows, hide_key: false, name: None };
             Ok(vec![parts.table(table)?])
         })
+    }
+
+    /// Returns all rows, those beyond `top` included.
+    fn measure(&self, parts: &TableParts<'_>) -> mlua::Result<Option<MetricTable>> {
+        let row = |key: Option<&[Word]>, timing: &Timing| MeasuredRow {
+            key: key.map(<[Word]>::to_vec),
+            distribution: Some(Distribution {
+                count: timing.count(),
+                sum: timing.total().value(),
+                buckets: timing.buckets().collect(),
+            }),
+            ..MeasuredRow::default()
+        };
+        let rows: Vec<MeasuredRow> = {
+            let latency = self.of.live.borrow();
+            let rows = latency.rows().map(|(key, timing)| row(Some(key), timing));
+            rows.chain(latency.folded().map(|(_, timing)| row(None, timing))).collect()
+        };
+        let shape = match self.look.unit {
+            "none" => ("value".to_owned(), DistributionShape::Values),
+            _ => ("duration".to_owned(), DistributionShape::Durations),
+        };
+        parts.measured(Vec::new(), Some(shape), rows).map(Some)
     }
 
     fn rows(&self, parts: &TableParts<'_>, push: &mut PushRow<'_>) -> mlua::Result<()> {

@@ -14,7 +14,7 @@ use super::super::{
 use super::latency::{LatencyLook, LatencyTable, new_latency};
 use super::pending;
 use crate::{
-    base::{report::coverage::Coverage, report::draw::Report},
+    base::{report::coverage::Coverage, report::draw::Report, report::metric::MetricTable},
     script::aggregate::column::json_key,
     stat::{
         leaf::SharedAggregate,
@@ -91,6 +91,10 @@ impl AggregateBody for StatesBody {
 
     fn draw(&self, parts: &TableParts<'_>, total: bool) -> mlua::Result<Vec<Report>> {
         self.spent.draw(parts, total)
+    }
+
+    fn measure(&self, parts: &TableParts<'_>) -> mlua::Result<Option<MetricTable>> {
+        self.spent.measure(parts)
     }
 
     fn rows(&self, parts: &TableParts<'_>, push: &mut PushRow<'_>) -> mlua::Result<()> {

@@ -1,0 +1,243 @@
+//! Exposition: the families as OpenMetrics text, or as protobuf with native histograms.
+
+use super::exponential::SCHEMA;
+use super::names::identifier;
+use super::store::{FamilyShape, Labels, MetricFamily, MetricStore, MonitorCounts, SeriesValue};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{
+    DescriptorEncoder, MetricEncoder, NativeHistogram, NativeHistogramBuckets, NoLabelSet,
+};
+use prometheus_client::encoding::{prometheus_protobuf, text};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::exemplar::Exemplar;
+use prometheus_client::registry::{Registry, Unit};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Largest integer below which all integers are exact in a double.
+const EXACT: f64 = (1u64 << 53) as f64;
+
+/// Bounds the width of the zero bucket; 2^-128, as client libraries have it.
+const ZERO_THRESHOLD: f64 = 2.938_735_877_055_719e-39;
+
+/// A format of the exposition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExpositionFormat {
+    /// OpenMetrics text.
+    Text,
+    /// Length-delimited messages of `io.prometheus.client.MetricFamily`.
+    Protobuf,
+}
+
+impl ExpositionFormat {
+    /// Returns the format that the header `Accept` of a request prefers. Text is the default.
+    pub fn accepted(accept: &str) -> ExpositionFormat {
+        let quality = |range: &str| {
+            let q = range.split(';').find_map(|part| part.trim().strip_prefix("q="));
+            q.and_then(|q| q.parse::<f64>().ok()).unwrap_or(1.0)
+        };
+        let best = |wanted: fn(&str) -> bool| {
+            accept.split(',').filter(|range| wanted(range)).map(quality).fold(0.0, f64::max)
+        };
+        let protobuf = best(|range| {
+            range.trim().starts_with("application/vnd.google.protobuf")
+                && range.contains("io.prometheus.client.MetricFamily")
+                && range.contains("delimited")
+        });
+        let text = best(|range| !range.trim().starts_with("application/vnd.google.protobuf"));
+        // A scraper lists what it prefers first, or with the higher quality.
+        if protobuf > 0.0 && protobuf >= text {
+            ExpositionFormat::Protobuf
+        } else {
+            ExpositionFormat::Text
+        }
+    }
+
+    /// Returns the value of the header `Content-Type`.
+    pub fn content_type(self) -> &'static str {
+        match self {
+            ExpositionFormat::Text => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            ExpositionFormat::Protobuf => {
+                "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; \
+                 encoding=delimited"
+            }
+        }
+    }
+}
+
+/// Returns all families in a format.
+pub fn expose(store: &Arc<Mutex<MetricStore>>, format: ExpositionFormat) -> Vec<u8> {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Exposed(store.clone())));
+    match format {
+        ExpositionFormat::Text => {
+            let mut page = String::new();
+            // Writing to a String cannot fail.
+            let _ = text::encode(&mut page, &registry);
+            page.into_bytes()
+        }
+        ExpositionFormat::Protobuf => {
+            prometheus_protobuf::encode_to_vec(&registry).unwrap_or_default()
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Exposed(Arc<Mutex<MetricStore>>);
+
+impl Collector for Exposed {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let store = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for (name, family) in &store.families {
+            encode_family(&mut encoder, name, family)?;
+        }
+        for (monitor, counts) in &store.monitors {
+            encode_counts(&mut encoder, &identifier(monitor), counts, &store)?;
+        }
+        let mut info = encoder.encode_descriptor(
+            "perilune_build",
+            "Version of perilune",
+            None,
+            MetricType::Info,
+        )?;
+        info.encode_info(&[("version", env!("CARGO_PKG_VERSION"))])
+    }
+}
+
+fn encode_family(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    family: &MetricFamily,
+) -> fmt::Result {
+    let kind = match family.shape {
+        FamilyShape::Counter => MetricType::Counter,
+        FamilyShape::Gauge => MetricType::Gauge,
+        FamilyShape::Exponential(_) | FamilyShape::Buckets => MetricType::Histogram,
+    };
+    // The encoder appends the unit.
+    let unit = match family.unit {
+        "" => None,
+        unit => Some((unit, Unit::Other(unit.to_owned()))),
+    };
+    let ending = unit.as_ref().map_or(String::new(), |(unit, _)| format!("_{unit}"));
+    let (base, unit) = match name.strip_suffix(&ending) {
+        Some(base) => (base, unit.as_ref().map(|(_, unit)| unit)),
+        None => (name, None),
+    };
+    let mut encoder = encoder.encode_descriptor(base, &family.help, unit, kind)?;
+    let bounds = bounds(family);
+    let mut buckets = Vec::new();
+    for (labels, value) in &family.series {
+        let labels: Vec<(&str, &str)> =
+            labels.iter().map(|(name, value)| (&**name, &**value)).collect();
+        let mut one = encoder.encode_family(&labels)?;
+        match (value, family.shape) {
+            (SeriesValue::Number(value), FamilyShape::Counter) => encode_count(&mut one, *value)?,
+            (SeriesValue::Number(value), _) => one.encode_gauge(value)?,
+            (
+                SeriesValue::Exponential { count, sum, buckets: from },
+                FamilyShape::Exponential(powers),
+            ) => {
+                from.classic(powers, &mut buckets);
+                let native = from.native();
+                let none = NativeHistogramBuckets { spans: &[], deltas: &[] };
+                let native = NativeHistogram {
+                    schema: SCHEMA,
+                    zero_threshold: ZERO_THRESHOLD,
+                    zero_count: native.zero,
+                    negative: none,
+                    positive: NativeHistogramBuckets {
+                        spans: &native.spans,
+                        deltas: &native.deltas,
+                    },
+                    created: None,
+                };
+                one.encode_histogram_with_native(*sum, *count, &buckets, NO_EXEMPLARS, native)?;
+            }
+            (SeriesValue::Buckets { count, sum, buckets: from }, _) => {
+                buckets.clear();
+                buckets.extend(bounds.iter().map(|bound| {
+                    let count = from.get(&super::store::Bound(*bound)).copied().unwrap_or(0);
+                    (*bound, count)
+                }));
+                one.encode_histogram(*sum, *count, &buckets, NO_EXEMPLARS)?;
+            }
+            (SeriesValue::Exponential { .. }, _) => {}
+        }
+    }
+    Ok(())
+}
+
+const NO_EXEMPLARS: Option<&HashMap<usize, Exemplar<NoLabelSet, f64>>> = None;
+
+/// Returns the bounds of the buckets of all series: each has all of them, so that they can be
+/// added.
+fn bounds(family: &MetricFamily) -> Vec<f64> {
+    let mut bounds: Vec<f64> = Vec::new();
+    for value in family.series.values() {
+        if let SeriesValue::Buckets { buckets, .. } = value {
+            bounds.extend(buckets.keys().map(|bound| bound.0));
+        }
+    }
+    bounds.push(f64::INFINITY);
+    bounds.sort_by(f64::total_cmp);
+    bounds.dedup();
+    bounds
+}
+
+/// Encodes the value of a counter: an integer if it is one.
+fn encode_count(encoder: &mut MetricEncoder<'_>, value: f64) -> fmt::Result {
+    let none: Option<&Exemplar<NoLabelSet, f64>> = None;
+    if value.fract() == 0.0 && value <= EXACT {
+        encoder.encode_counter(&(value as u64), none)
+    } else {
+        encoder.encode_counter(&value, none)
+    }
+}
+
+/// Encodes the coverage of a monitor, and the limits of its families.
+fn encode_counts(
+    encoder: &mut DescriptorEncoder<'_>,
+    monitor: &str,
+    counts: &MonitorCounts,
+    store: &MetricStore,
+) -> fmt::Result {
+    let coverage = &counts.coverage;
+    let missed = coverage.problems();
+    let events =
+        [("events", coverage.events), ("filtered", coverage.filtered), ("starts", coverage.starts)];
+    let mut counter = |name: &str, help: &str, value: u64| {
+        let name = format!("perilune_{monitor}_{name}");
+        let mut one = encoder.encode_descriptor(&name, help, None, MetricType::Counter)?;
+        let none: Option<&Exemplar<NoLabelSet, f64>> = None;
+        one.encode_counter(&value, none)
+    };
+    for (name, count) in events.into_iter().chain(missed) {
+        counter(&format!("coverage_{name}"), &format!("Coverage: {name}"), count)?;
+    }
+    counter("export_intervals", "Intervals in these metrics", counts.intervals)?;
+    counter("export_intervals_dropped", "Intervals missing in these metrics", counts.dropped)?;
+    counter("export_overflow", "Rows above the limit of series of a family", counts.overflow)?;
+    counter("export_negative", "Negative values that a counter cannot have", counts.negative)?;
+    counter(
+        "export_families_refused",
+        "Tables above the limit of families",
+        counts.families_refused,
+    )?;
+    let name = format!("perilune_{monitor}_coverage_open");
+    let help = "Starts that are open now";
+    encoder
+        .encode_descriptor(&name, help, None, MetricType::Gauge)?
+        .encode_gauge(&(coverage.open as f64))?;
+    let prefix = format!("perilune_{monitor}_");
+    let name = format!("{prefix}export_series");
+    let mut series =
+        encoder.encode_descriptor(&name, "Series of a family", None, MetricType::Gauge)?;
+    for (name, family) in store.families.iter().filter(|(name, _)| name.starts_with(&prefix)) {
+        let labels: Labels = vec![("family".into(), name.as_str().into())];
+        let labels: Vec<(&str, &str)> = labels.iter().map(|(n, v)| (&**n, &**v)).collect();
+        series.encode_family(&labels)?.encode_gauge(&(family.series.len() as f64))?;
+    }
+    Ok(())
+}

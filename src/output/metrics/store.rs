@@ -1,0 +1,350 @@
+//! Families and their series, over all intervals.
+
+use super::exponential::{self, ExponentialBuckets};
+use super::names::{MetricUnit, family_name, identifier, label_name, split_unit, unit_of};
+use crate::base::report::coverage::Coverage;
+use crate::base::report::metric::{
+    Distribution, DistributionShape, MetricKind, MetricRow, MetricTable,
+};
+use indexmap::IndexMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+/// Default limit of the series of a family.
+pub const SERIES: usize = 1000;
+
+/// Maximum number of families: tables and columns are few, but scripts can rename them.
+const FAMILIES: usize = 1000;
+
+/// Buckets of a histogram that count as one series. A histogram with more takes the place of
+/// several.
+const BUCKETS: usize = 64;
+
+/// Maximum length of a label's value, in bytes.
+const LABEL_BYTES: usize = 256;
+
+/// Value of each label of the series that has what exceeds the limit.
+const OTHER: &str = "(other)";
+
+/// Labels of a series: names and values.
+pub(super) type Labels = Vec<(Arc<str>, Box<str>)>;
+
+/// The measurements of one interval of one monitor.
+#[derive(Clone, Debug)]
+pub struct MetricInterval {
+    /// The monitor.
+    pub monitor: Arc<str>,
+    /// Its tables.
+    pub tables: Vec<MetricTable>,
+    /// Coverage of the run so far.
+    pub coverage: Coverage,
+    /// Intervals so far that could not be handed over.
+    pub dropped: u64,
+}
+
+/// All families.
+#[derive(Debug)]
+pub struct MetricStore {
+    limit: usize,
+    pub(super) families: IndexMap<String, MetricFamily>,
+    pub(super) monitors: BTreeMap<Arc<str>, MonitorCounts>,
+}
+
+/// Counts of a monitor beside its families.
+#[derive(Debug, Default)]
+pub(super) struct MonitorCounts {
+    pub(super) coverage: Coverage,
+    pub(super) intervals: u64,
+    pub(super) dropped: u64,
+    pub(super) overflow: u64,
+    pub(super) negative: u64,
+    pub(super) families_refused: u64,
+}
+
+/// One family.
+#[derive(Debug)]
+pub(super) struct MetricFamily {
+    pub(super) help: String,
+    pub(super) unit: &'static str,
+    pub(super) shape: FamilyShape,
+    pub(super) series: IndexMap<Labels, SeriesValue>,
+    /// The table that it belongs to.
+    table: String,
+}
+
+/// The kind of the series of a family.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum FamilyShape {
+    Counter,
+    Gauge,
+    /// A histogram with exponential buckets, and the powers of two of its classic ones.
+    Exponential((i32, i32)),
+    /// A histogram with buckets of its own.
+    Buckets,
+}
+
+/// The value of a series.
+#[derive(Debug)]
+pub(super) enum SeriesValue {
+    Number(f64),
+    Exponential {
+        count: u64,
+        sum: f64,
+        buckets: ExponentialBuckets,
+    },
+    /// Counts by the bits of the highest value of a bucket.
+    Buckets {
+        count: u64,
+        sum: f64,
+        buckets: BTreeMap<Bound, u64>,
+    },
+}
+
+/// The highest value of a bucket, ordered.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Bound(pub(super) f64);
+
+impl Eq for Bound {}
+
+impl PartialOrd for Bound {
+    fn partial_cmp(&self, other: &Bound) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Bound {
+    fn cmp(&self, other: &Bound) -> std::cmp::Ordering {
+        self.0.total_cmp(&other.0)
+    }
+}
+
+/// The part of a row for one family: a number, or a distribution.
+#[derive(Clone, Copy)]
+enum Measured<'a> {
+    Number(f64),
+    Distribution(&'a Distribution, &'a DistributionShape),
+}
+
+impl MetricStore {
+    /// Returns a store without families, with a limit of series for each family.
+    pub fn new(limit: usize) -> MetricStore {
+        MetricStore { limit, families: IndexMap::new(), monitors: BTreeMap::new() }
+    }
+
+    /// Adds an interval.
+    pub fn add(&mut self, interval: &MetricInterval) {
+        let counts = self.monitors.entry(interval.monitor.clone()).or_default();
+        counts.coverage = interval.coverage;
+        counts.dropped = interval.dropped;
+        counts.intervals += 1;
+        for table in &interval.tables {
+            self.add_table(&interval.monitor, table);
+        }
+    }
+
+    fn add_table(&mut self, monitor: &Arc<str>, table: &MetricTable) {
+        let names: Vec<Arc<str>> = label_names(&table.labels);
+        for (at, (key, kind)) in table.columns.iter().enumerate() {
+            let shape = match kind {
+                MetricKind::Counter => FamilyShape::Counter,
+                _ => FamilyShape::Gauge,
+            };
+            let (column, unit) = split_unit(key);
+            let Some(family) = self.family(monitor, table, &column, unit, shape) else { continue };
+            if let Some(family) = self.families.get_mut(&family)
+                && shape == FamilyShape::Gauge
+            {
+                family.series.clear();
+            }
+            let mut repeated = HashMap::new();
+            for row in &table.rows {
+                let Some(value) = row.values.get(at).copied().flatten() else { continue };
+                let mut labels = labels(&names, row);
+                if !table.adds_up && shape == FamilyShape::Gauge {
+                    number_repeated(&mut repeated, &mut labels);
+                }
+                self.add_to(monitor, &family, labels, Measured::Number(value / unit.divisor));
+            }
+        }
+        let Some((column, shape)) = &table.distribution else { return };
+        let (unit, family_shape) = match shape {
+            DistributionShape::Durations => {
+                (unit_of("ns"), FamilyShape::Exponential(exponential::SECONDS))
+            }
+            DistributionShape::Values => {
+                (unit_of(""), FamilyShape::Exponential(exponential::PLAIN))
+            }
+            DistributionShape::Buckets { unit, .. } => (unit_of(unit), FamilyShape::Buckets),
+        };
+        let family = self.family(monitor, table, column, unit, family_shape);
+        let Some(family) = family else { return };
+        for row in &table.rows {
+            if let Some(distribution) = &row.distribution {
+                let value = Measured::Distribution(distribution, shape);
+                self.add_to(monitor, &family, labels(&names, row), value);
+            }
+        }
+    }
+
+    /// Returns the name of a family with its unit, and adds it if it is new. A name that another
+    /// table or shape has gets a number.
+    fn family(
+        &mut self,
+        monitor: &Arc<str>,
+        table: &MetricTable,
+        column: &str,
+        unit: MetricUnit,
+        shape: FamilyShape,
+    ) -> Option<String> {
+        let mut base = family_name(monitor, &table.name, column);
+        if !unit.name.is_empty() && !base.ends_with(&format!("_{}", unit.name)) {
+            base = format!("{base}_{}", unit.name);
+        }
+        // The name of a counter gets this ending.
+        let base = base.strip_suffix("_total").unwrap_or(&base).to_owned();
+        let owner = format!("{monitor}\0{}\0{column}", table.name);
+        for number in 1..=FAMILIES {
+            let name = if number == 1 { base.clone() } else { format!("{base}_{number}") };
+            match self.families.get(&name) {
+                Some(family) if family.table == owner && family.shape == shape => {
+                    return Some(name);
+                }
+                Some(_) => continue,
+                None if self.families.len() >= FAMILIES => break,
+                None => {}
+            }
+            let help = help(monitor, &table.name, column, shape);
+            let family = MetricFamily {
+                help,
+                unit: unit.name,
+                shape,
+                series: IndexMap::new(),
+                table: owner,
+            };
+            self.families.insert(name.clone(), family);
+            return Some(name);
+        }
+        self.monitors.entry(monitor.clone()).or_default().families_refused += 1;
+        None
+    }
+
+    fn add_to(&mut self, monitor: &Arc<str>, family: &str, labels: Labels, value: Measured<'_>) {
+        let (Some(family), Some(counts)) =
+            (self.families.get_mut(family), self.monitors.get_mut(monitor))
+        else {
+            return;
+        };
+        if let Measured::Number(number) = &value
+            && family.shape == FamilyShape::Counter
+            && (!number.is_finite() || *number < 0.0)
+        {
+            counts.negative += 1;
+            return;
+        }
+        let limit = match &value {
+            Measured::Distribution(_, DistributionShape::Buckets { most, .. }) => {
+                (self.limit * BUCKETS / (*most).max(BUCKETS)).max(1)
+            }
+            _ => self.limit,
+        };
+        let mut labels = labels;
+        // One place is for what exceeds the limit.
+        if family.series.len() + 1 >= limit && !family.series.contains_key(&labels) {
+            counts.overflow += 1;
+            if family.shape == FamilyShape::Gauge {
+                return;
+            }
+            labels.iter_mut().for_each(|(_, value)| *value = OTHER.into());
+        }
+        let divisor = unit_of_shape(&value);
+        let series = family.series.entry(labels).or_insert_with(|| family.shape.empty());
+        series.add(&value, divisor);
+    }
+}
+
+/// Returns the divisor of the values of a distribution.
+fn unit_of_shape(value: &Measured<'_>) -> f64 {
+    match value {
+        Measured::Distribution(_, DistributionShape::Durations) => unit_of("ns").divisor,
+        Measured::Distribution(_, DistributionShape::Buckets { unit, .. }) => unit_of(unit).divisor,
+        _ => 1.0,
+    }
+}
+
+impl FamilyShape {
+    fn empty(self) -> SeriesValue {
+        match self {
+            FamilyShape::Counter | FamilyShape::Gauge => SeriesValue::Number(0.0),
+            FamilyShape::Exponential(_) => {
+                SeriesValue::Exponential { count: 0, sum: 0.0, buckets: Default::default() }
+            }
+            FamilyShape::Buckets => {
+                SeriesValue::Buckets { count: 0, sum: 0.0, buckets: BTreeMap::new() }
+            }
+        }
+    }
+}
+
+impl SeriesValue {
+    fn add(&mut self, value: &Measured<'_>, divisor: f64) {
+        match (self, value) {
+            (SeriesValue::Number(sum), Measured::Number(number)) => *sum += number,
+            (SeriesValue::Exponential { count, sum, buckets }, Measured::Distribution(from, _)) => {
+                *count += from.count;
+                *sum += from.sum / divisor;
+                from.buckets.iter().for_each(|(value, n)| buckets.add(value / divisor, *n));
+            }
+            (SeriesValue::Buckets { count, sum, buckets }, Measured::Distribution(from, _)) => {
+                *count += from.count;
+                *sum += from.sum / divisor;
+                for (high, n) in &from.buckets {
+                    *buckets.entry(Bound(high / divisor)).or_default() += n;
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Returns names for the labels, each once.
+fn label_names(keys: &[String]) -> Vec<Arc<str>> {
+    let mut names: Vec<Arc<str>> = Vec::new();
+    for key in keys {
+        let mut name = label_name(key);
+        while names.iter().any(|other| **other == *name) {
+            name.push('_');
+        }
+        names.push(name.into());
+    }
+    names
+}
+
+fn labels(names: &[Arc<str>], row: &MetricRow) -> Labels {
+    names.iter().zip(&row.labels).map(|(name, value)| (name.clone(), clip(value).into())).collect()
+}
+
+/// Returns the beginning of a text, at most [`LABEL_BYTES`] long.
+fn clip(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(LABEL_BYTES)).unwrap_or_default()
+}
+
+/// Adds a label with the number of the row if another row of the interval has the same labels.
+fn number_repeated(repeated: &mut HashMap<Labels, u32>, labels: &mut Labels) {
+    let times = repeated.entry(labels.clone()).or_insert(0);
+    *times += 1;
+    if *times > 1 {
+        labels.push(("row".into(), times.to_string().into()));
+    }
+}
+
+/// Returns the help of a family, without characters that would have to be escaped.
+fn help(monitor: &str, table: &str, column: &str, shape: FamilyShape) -> String {
+    let what = match shape {
+        FamilyShape::Counter => "sum over all intervals",
+        FamilyShape::Gauge => "value of the last interval",
+        FamilyShape::Exponential(_) | FamilyShape::Buckets => "distribution over all intervals",
+    };
+    let column = identifier(column);
+    let column = if column.is_empty() { identifier(table) } else { column };
+    format!("{monitor}, table {}: {column}, {what}", identifier(table)).replace(['\\', '\n'], "_")
+}

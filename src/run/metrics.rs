@@ -1,0 +1,149 @@
+//! The server of metrics: a thread that owns all series and answers scrapes. The run only hands
+//! over the measurements of each report, and never waits for a scrape.
+
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::Context as _;
+
+use super::request::RunRequest;
+use crate::base::report::coverage::Coverage;
+use crate::base::report::draw::Level;
+use crate::base::report::metric::MetricTable;
+use crate::output::metrics::{ExpositionFormat, MetricInterval, MetricStore, expose};
+use crate::script::context::shared::SharedContext;
+use crate::sys::endpoint::{Endpoint, ScrapeAnswer, ScrapeRequest, Scraped};
+use crate::sys::own_tid::tid_in_records;
+use crate::sys::signal;
+use crate::sys::threads;
+
+/// Maximum number of intervals that wait for the thread; further ones are dropped and counted.
+const WAITING: usize = 256;
+
+/// Intervals that the thread has not taken yet.
+type Inbox = Arc<Mutex<Vec<MetricInterval>>>;
+
+/// The run's end of the server.
+pub(super) struct MetricsServer {
+    monitor: Arc<str>,
+    inbox: Inbox,
+    /// Wakes the thread, and ends it when dropped.
+    wake: UnixStream,
+    tid: i32,
+    dropped: u64,
+}
+
+impl MetricsServer {
+    /// Binds the address that the options name, if any, and starts the thread.
+    ///
+    /// # Errors
+    /// The address cannot be bound, or the thread cannot be started.
+    pub(super) fn begin(
+        request: &RunRequest,
+        context: &SharedContext,
+    ) -> anyhow::Result<Option<MetricsServer>> {
+        let Some(asked) = request.options.prometheus else { return Ok(None) };
+        let endpoint = Endpoint::bind(asked).with_context(|| {
+            format!("--prometheus {asked}: failed to listen; name a free port of this machine")
+        })?;
+        let address = endpoint.address().context("--prometheus")?;
+        let (wake, end) = UnixStream::pair().context("--prometheus")?;
+        wake.set_nonblocking(true).context("--prometheus")?;
+        let inbox = Inbox::default();
+        let mut pages = Pages::new(request.options.series, inbox.clone());
+        let (sender, tid) = mpsc::channel();
+        threads::start("perilune:scrape", move || {
+            signal::keep_off_this_thread();
+            // The receiver exists until the number arrives.
+            let _ = sender.send(tid_in_records());
+            // Without poll(2) there is nothing to serve; scrapes then fail, and the run goes on.
+            let _ = endpoint.serve(end, &mut pages);
+        })?;
+        announce(address, context);
+        let monitor = request.monitor.name.as_str().into();
+        Ok(Some(MetricsServer { monitor, inbox, wake, tid: tid.recv()?, dropped: 0 }))
+    }
+
+    /// Returns the thread's number as records have it.
+    pub(super) fn tid(&self) -> i32 {
+        self.tid
+    }
+
+    /// Hands over an interval. `coverage` is that of the run so far.
+    pub(super) fn publish(&mut self, tables: Vec<MetricTable>, coverage: &Coverage) {
+        let monitor = self.monitor.clone();
+        let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
+        if inbox.len() >= WAITING {
+            self.dropped += 1;
+            return;
+        }
+        inbox.push(MetricInterval { monitor, tables, coverage: *coverage, dropped: self.dropped });
+        drop(inbox);
+        // If the pipe is full, the thread will wake anyway.
+        let _ = self.wake.write(&[0]);
+    }
+}
+
+/// Notes the address, and warns if other machines can reach it.
+fn announce(address: SocketAddr, context: &SharedContext) {
+    context.note(Level::Info, &format!("metrics: http://{address}/metrics"));
+    if !address.ip().is_loopback() {
+        let text = format!(
+            "--prometheus: every host that reaches {address} can read the metrics; restrict it with \
+             a firewall or a proxy"
+        );
+        context.note(Level::Warning, &text);
+    }
+}
+
+/// The pages of the server.
+struct Pages {
+    store: Arc<Mutex<MetricStore>>,
+    inbox: Inbox,
+    /// The page of the last interval in each format.
+    rendered: Vec<(ExpositionFormat, Arc<[u8]>)>,
+}
+
+impl Pages {
+    fn new(limit: usize, inbox: Inbox) -> Pages {
+        let store = Arc::new(Mutex::new(MetricStore::new(limit)));
+        Pages { store, inbox, rendered: Vec::new() }
+    }
+
+    fn page(&mut self, format: ExpositionFormat) -> Arc<[u8]> {
+        if let Some((_, page)) = self.rendered.iter().find(|(other, _)| *other == format) {
+            return page.clone();
+        }
+        let page: Arc<[u8]> = expose(&self.store, format).into();
+        self.rendered.push((format, page.clone()));
+        page
+    }
+}
+
+impl Scraped for Pages {
+    fn woken(&mut self) {
+        let intervals =
+            std::mem::take(&mut *self.inbox.lock().unwrap_or_else(PoisonError::into_inner));
+        if intervals.is_empty() {
+            return;
+        }
+        self.rendered.clear();
+        let mut store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
+        intervals.iter().for_each(|interval| store.add(interval));
+    }
+
+    fn answer(&mut self, request: &ScrapeRequest) -> ScrapeAnswer {
+        match request.path.as_str() {
+            "/metrics" => {
+                let format = ExpositionFormat::accepted(&request.accept);
+                let body = self.page(format);
+                ScrapeAnswer { status: 200, content_type: format.content_type(), body }
+            }
+            "/healthz" => ScrapeAnswer::line(200, "ok"),
+            _ => ScrapeAnswer::line(404, "this endpoint has /metrics and /healthz"),
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! A workload of sleeps that measures each.
+
+use super::Load;
+use super::measured::{Measured, clock_ns};
+
+/// Sleeps `N` times, of different lengths from a millisecond. Stores the median, the 90th
+/// percentile and the sum of the sleeps' lengths in nanoseconds, measured around each call.
+pub(crate) fn sleeps<const N: usize>() -> (Load, Measured) {
+    let measured = Measured::new();
+    let at = measured.0;
+    let load = Load::new(move || {
+        let mut lengths = [0u64; N];
+        for (i, length) in lengths.iter_mut().enumerate() {
+            let ns = 1_000_000 + 150_000 * i as libc::c_long;
+            let asked = libc::timespec { tv_sec: 0, tv_nsec: ns };
+            let begin = clock_ns(libc::CLOCK_MONOTONIC);
+            // SAFETY: the time is a live local; nothing is written.
+            unsafe {
+                libc::clock_nanosleep(libc::CLOCK_MONOTONIC, 0, &asked, std::ptr::null_mut())
+            };
+            *length = clock_ns(libc::CLOCK_MONOTONIC) - begin;
+        }
+        lengths.sort_unstable();
+        let results = [lengths[N / 2], lengths[N * 9 / 10], lengths.iter().sum()];
+        for (i, result) in results.into_iter().enumerate() {
+            // SAFETY: within the page, which the child has mapped until it exits.
+            unsafe { at.add(i).write_volatile(result) };
+        }
+    });
+    (load, measured)
+}
