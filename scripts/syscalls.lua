@@ -2,8 +2,8 @@
 -- Calls without a return event are in a table of their own: exit and exit_group do not return, and
 -- the execve of a COMMAND began before its events were enabled.
 -- With --than, a call of a descriptor has `file_now`, the file that the descriptor is when the line
--- is printed, and an open has its flags by name. System calls of 32-bit programs have other numbers
--- and are shown with the names of 64-bit calls.
+-- is printed, and the common calls have their flags, operations and signals by name. System calls
+-- of 32-bit programs have other numbers and are shown with the names of 64-bit calls.
 --   perilune syscalls
 --   perilune syscalls -p 1234 --than 10ms --perins
 --   perilune syscalls --only 'fsync,*sync,futex' --than 1ms

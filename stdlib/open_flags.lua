@@ -1,4 +1,6 @@
 --- Flags of open(2) by name.
+local bit_names = require "bit_names"
+
 local open_flags = {}
 
 local band = bit.band
@@ -17,21 +19,32 @@ local FLAGS = {
 local ARM64 = { DIRECTORY = 0x4000, NOFOLLOW = 0x8000, DIRECT = 0x10000, LARGEFILE = 0x20000,
   TMPFILE = 0x404000 }
 
+local names ---@type [integer, string][]?
+
+-- Returns the flags of this architecture.
+local function flag_names()
+  local is_arm64 = syscall_name(0) == "io_setup"           -- it has the generic table of calls
+  local list = {}
+  for i, flag in ipairs(FLAGS) do list[i] = { is_arm64 and ARM64[flag[2]] or flag[1], flag[2] } end
+  return list
+end
+
+--- Returns the status flags alone by name, as fcntl(2), pipe2(2) and accept4(2) take them:
+--- `open_flags.status(0x80800)` is `NONBLOCK|CLOEXEC`.
+---@param flags integer of 32 bits
+---@return string
+function open_flags.status(flags)
+  names = names or flag_names()
+  return bit_names.text(flags, names)
+end
+
 --- Returns the flags of an open by name: `open_flags.text(0x80000)` is `RDONLY|CLOEXEC`. Bits
 --- without a name follow as a hexadecimal number.
----@param flags integer
+---@param flags integer of 32 bits
 ---@return string
 function open_flags.text(flags)
-  local is_arm64 = syscall_name(0) == "io_setup"           -- it has the generic table of calls
-  local names, rest = { ACCESS[band(flags, 3)] }, band(flags, -4)
-  for _, flag in ipairs(FLAGS) do
-    local bits = is_arm64 and ARM64[flag[2]] or flag[1]
-    if band(rest, bits) == bits then
-      names[#names + 1], rest = flag[2], band(rest, bit.bnot(bits))
-    end
-  end
-  if rest ~= 0 then names[#names + 1] = hex(rest) end
-  return table.concat(names, "|")
+  names = names or flag_names()
+  return bit_names.text(band(flags, -4), names, nil, { ACCESS[band(flags, 3)] })
 end
 
 return open_flags

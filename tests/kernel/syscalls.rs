@@ -1,10 +1,62 @@
 //! syscalls: calls selected by name, and calls without a return.
 
-use crate::{live::live_tests, load};
+use crate::{functions::Program, live::live_tests, load};
 
 live_tests! {
     only_the_selected_calls_are_counted,
     a_call_that_does_not_return_is_counted,
+    arguments_of_common_calls_have_the_names_of_their_values,
+}
+
+/// Calls with known arguments, each in a way that no library makes at its start.
+const CALLS: &str = r#"
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+int main(void) {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK)) return 1;
+    int server = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    mmap(0, 8192, PROT_READ | PROT_EXEC, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    mmap(0, 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    int file = open("/etc/passwd", O_RDONLY | O_NOFOLLOW | O_DIRECTORY);
+    file = open("/etc/passwd", O_RDONLY | O_APPEND);
+    lseek(file, 0, SEEK_HOLE);
+    fcntl(file, F_DUPFD_CLOEXEC, 9);
+    flock(file, LOCK_SH | LOCK_NB);
+    madvise(0, 0, MADV_PAGEOUT);
+    send(server, "x", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+    kill(getpid(), SIGCONT);
+    return 0;
+}
+"#;
+
+fn arguments_of_common_calls_have_the_names_of_their_values() {
+    let run = Program::of(CALLS, &[]).with_arguments(&["syscalls", "--than", "0"], &[]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    for (call, column, text) in [
+        ("pipe2", "flags", "NONBLOCK|CLOEXEC"),
+        ("socket", "domain", "INET6"),
+        ("socket", "socket_type", "STREAM|CLOEXEC"),
+        ("mmap", "flags", "SHARED|ANONYMOUS|NORESERVE"),
+        ("mmap", "prot", "READ|EXEC"),
+        ("mmap", "prot", "NONE"),
+        ("openat", "flags", "RDONLY|DIRECTORY|NOFOLLOW"),
+        ("openat", "flags", "RDONLY|APPEND"),
+        ("lseek", "whence", "HOLE"),
+        ("fcntl", "op", "DUPFD_CLOEXEC"),
+        ("flock", "op", "SH|NB"),
+        ("madvise", "advice", "PAGEOUT"),
+        ("sendto", "flags", "DONTWAIT|NOSIGNAL"),
+        ("kill", "sig", "CONT"),
+    ] {
+        let found = run.of("event").any(|line| line["syscall"] == call && line[column] == text);
+        assert!(found, "{call} {column}={text}: {:?}", run.objects);
+    }
 }
 
 fn only_the_selected_calls_are_counted() {
