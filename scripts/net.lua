@@ -26,7 +26,7 @@ local ALL = -1
 local function protocol(number) return number == ALL and "all" or drops.protocol(number) end
 
 function m.init(opt)
-  if opt.drops then drops.table() return end
+  if opt.drops then drops.table(opt, { "device" }) return end
   local sums = { "packets", { "bytes", first = true } }
   local devices = kv { "device", "direction", { "protocol", protocol }, sums = sums }
   local senders = kv { "pid", { "comm" }, { "device" }, sums = sums, title = "senders" }

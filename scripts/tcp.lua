@@ -6,10 +6,11 @@
 -- Bytes are those of the system calls of this machine; data that is peeked at or that the kernel
 -- itself moves is not included. They need Linux 6.3. --rtt costs an event per received packet.
 -- --states shows how long sockets stay in each state, --retransmits segments that were sent again,
--- --drops dropped packets with the kernel's reason and function.
+-- --drops dropped packets of all protocols with the kernel's reason and function.
 --   perilune tcp -i 5000
 --   perilune tcp --each --port 443 --rtt
 --   perilune tcp --retransmits
+local conflict, connections = require "conflict", require "connections"
 local drops, tcp = require "drops", require "sockets"
 
 local m = monitor {
@@ -21,7 +22,7 @@ local m = monitor {
     port { "port", help = "only connections from or to this port" },
     flag { "states", help = "show how long sockets stay in each state" },
     flag { "retransmits", help = "show retransmitted segments by peer and state" },
-    flag { "drops", help = "show dropped packets by reason and function" },
+    flag { "drops", help = "show dropped packets of all protocols by reason and function" },
   },
 }
 
@@ -48,11 +49,10 @@ local function retransmits(opt)
 end
 
 function m.init(opt)
-  if opt.drops then drops.table() end
+  if not (opt.drops or opt.retransmits or opt.states) then return connections.watch(opt, watch) end
+  conflict.refuse(opt, { "each", "rtt" }, "--states, --retransmits, --drops show no connections")
+  if opt.drops then drops.table(opt, { "port" }) end
   if opt.retransmits then retransmits(opt) end
   if opt.states then states(opt) end
-  if not (opt.drops or opt.retransmits or opt.states) then
-    require("connections").watch(opt, watch)
-  end
 end
 return m

@@ -1,4 +1,6 @@
 --- Packets that the kernel drops, with its reason and the function that dropped them.
+local conflict = require "conflict"
+
 local drops = {}
 
 -- include/uapi/linux/if_ether.h
@@ -13,11 +15,13 @@ function drops.protocol(protocol) return PROTOCOLS[protocol] or hex(protocol) en
 
 --- Counts dropped packets by reason, function and protocol. The reason exists since Linux 5.17; the
 --- kernel drops without one as `NOT_SPECIFIED`.
----@param filter? string a further filter of skb:kfree_skb
+--- Raises an error if one of the options `others` is given, which the event cannot be filtered by.
+---@param opt table<string, any>
+---@param others string[]
 ---@return perilune.Kv
-function drops.table(filter)
+function drops.table(opt, others)
+  conflict.refuse(opt, others, "the event of --drops, skb:kfree_skb, does not have it")
   local ev = evsel "skb:kfree_skb"
-  if filter then ev:filter(filter) end
   local names = {}
   local function reason(number) return names[number] or tostring(number) end
   local has_reason = ev.fields.reason

@@ -18,6 +18,7 @@ live_tests! {
     a_missing_cpu_is_refused_wherever_it_is_named,
     an_event_in_exclusive_use_by_another_tracer_is_refused_at_once,
     a_limit_of_processes_or_files_is_named,
+    options_that_an_event_cannot_honor_are_refused,
     a_refusal_names_the_user_namespace_as_its_reason,
     missing_samples_of_a_clock_are_noted_and_a_healthy_run_has_no_note,
 }
@@ -245,6 +246,23 @@ fn a_limit_of_processes_or_files_is_named() {
     let many = ["top", "-e", "sched:*,irq:*,timer:*", "--duration", "0.1"];
     let text = limited("--nofile=40:40", &many);
     assert!(text.contains("no file descriptor is left; RLIMIT_NOFILE is 40: raise it"), "{text}");
+}
+
+fn options_that_an_event_cannot_honor_are_refused() {
+    for (args, why) in [
+        (["tcp", "--drops", "--port=443"], "--port: the event of --drops, skb:kfree_skb, does not"),
+        (["net", "--drops", "--device=lo"], "--device: the event of --drops, skb:kfree_skb, does"),
+        (["tcp", "--drops", "--each"], "--each: --states, --retransmits, --drops show no"),
+        (["tcp", "--states", "--rtt"], "--rtt: --states, --retransmits, --drops show no"),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_perilune"))
+            .args(args)
+            .args(["--duration", "100ms"])
+            .output()
+            .expect("the built command runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && said.contains(why), "{args:?}: {said}");
+    }
 }
 
 fn a_refusal_names_the_user_namespace_as_its_reason() {
