@@ -4,8 +4,8 @@ local bit_names = {}
 local band, bnot, tobit = bit.band, bit.bnot, bit.tobit
 
 --- Returns the low 32 bits of a number as an integer of `bit`. Unlike `bit.tobit`, it is exact for
---- any number: an argument of a system call has 64 bits, of which an `int` uses 32.
----@param number number
+--- any integer: an argument of a system call has 64 bits, of which an `int` uses 32.
+---@param number integer
 ---@return integer
 function bit_names.low(number) return tobit(number % 0x100000000) end
 

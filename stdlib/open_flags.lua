@@ -19,32 +19,29 @@ local FLAGS = {
 local ARM64 = { DIRECTORY = 0x4000, NOFOLLOW = 0x8000, DIRECT = 0x10000, LARGEFILE = 0x20000,
   TMPFILE = 0x404000 }
 
-local names ---@type [integer, string][]?
+local names = {} ---@type [integer, string][]
 
 -- Returns the flags of this architecture.
 local function flag_names()
   local is_arm64 = syscall_name(0) == "io_setup"           -- it has the generic table of calls
-  local list = {}
-  for i, flag in ipairs(FLAGS) do list[i] = { is_arm64 and ARM64[flag[2]] or flag[1], flag[2] } end
-  return list
+  for i, flag in ipairs(FLAGS) do
+    names[i] = names[i] or { is_arm64 and ARM64[flag[2]] or flag[1], flag[2] }
+  end
+  return names
 end
 
 --- Returns the status flags alone by name, as fcntl(2), pipe2(2) and accept4(2) take them:
 --- `open_flags.status(0x80800)` is `NONBLOCK|CLOEXEC`.
 ---@param flags integer of 32 bits
 ---@return string
-function open_flags.status(flags)
-  names = names or flag_names()
-  return bit_names.text(flags, names)
-end
+function open_flags.status(flags) return bit_names.text(flags, flag_names()) end
 
 --- Returns the flags of an open by name: `open_flags.text(0x80000)` is `RDONLY|CLOEXEC`. Bits
 --- without a name follow as a hexadecimal number.
 ---@param flags integer of 32 bits
 ---@return string
 function open_flags.text(flags)
-  names = names or flag_names()
-  return bit_names.text(band(flags, -4), names, nil, { ACCESS[band(flags, 3)] })
+  return bit_names.text(band(flags, -4), flag_names(), nil, { ACCESS[band(flags, 3)] })
 end
 
 return open_flags

@@ -97,7 +97,7 @@ fn counted(kind: &str) {
     needs_link();
     let program = program(&[]);
     let event = program.function(kind, "many_*");
-    let other = OtherCaller::start(&program, "20000");
+    let other = OtherCaller::start(&program, "200000");
     let began = Instant::now();
     let run = program.with_arguments(&["funccount", "-v", "-e", &event], &["9", "0"]);
     let took = began.elapsed();
