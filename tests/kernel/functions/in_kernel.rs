@@ -7,6 +7,7 @@ use crate::tool::Tool;
 
 live_tests! {
     calls_and_returns_of_a_kernel_function_have_the_values_of_the_caller,
+    calls_of_kernel_functions_by_glob_are_counted_exactly_by_one_link,
     probes_of_a_killed_run_are_removed_by_the_next,
 }
 
@@ -48,6 +49,22 @@ fn calls_and_returns_of_a_kernel_function_have_the_values_of_the_caller() {
     let returned: Vec<i64> = run.of("event").filter_map(|event| event["retval"].as_i64()).collect();
     assert_eq!(returned[returned.len() - N as usize..], (1..=n as i64).collect::<Vec<_>>());
     run.is_complete();
+}
+
+fn calls_of_kernel_functions_by_glob_are_counted_exactly_by_one_link() {
+    let program = with_kprobes();
+    let arguments = [N.to_string()];
+    let arguments = arguments.each_ref().map(String::as_str);
+    let run = program.with_arguments(&["funccount", "-v", "-e", "kprobe:ksys_*"], &arguments);
+    run.is_complete();
+    let rows = run.of("row").filter(|row| row["function"] == "ksys_lseek");
+    let calls: u64 = rows.filter_map(|row| row["calls"].as_u64()).sum();
+    assert_eq!(calls, u64::from(N), "{:?}", run.objects);
+    let texts: Vec<_> = run.of("note").filter_map(|note| note["text"].as_str()).collect();
+    if let Some(why) = texts.iter().find(|text| text.contains("a probe for each of")) {
+        skip_anywhere(&format!("counted exactly, but by probes: {why}"));
+    }
+    assert!(texts.iter().any(|text| text.starts_with("kprobe: one BPF link for ")), "{texts:?}");
 }
 
 fn probes_of_a_killed_run_are_removed_by_the_next() {
