@@ -174,7 +174,14 @@ impl Runtime for MachineRuntime {
     fn load_text(&mut self, script: &Script) -> Result<Monitor> {
         self.host = None;
         let host = self.host.insert(Host::new(false)?);
-        host.load(script, &self.library, &run_options::reserved()).cloned()
+        let monitor = host.load(script, &self.library, &run_options::reserved()).cloned()?;
+        if host.coverage(None).undefined > 0 {
+            bail!(
+                "C leaves this value undefined: it divides by zero, or shifts by a negative count \
+                 or by the width of the type or more; a long has 64 bits: 1L << 40"
+            );
+        }
+        Ok(monitor)
     }
 
     fn session(&mut self, request: RunRequest, begin: Option<String>) -> Result<u8> {

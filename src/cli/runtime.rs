@@ -52,7 +52,7 @@ pub trait Runtime {
     /// Loads a monitor from a text that is not in a file.
     ///
     /// # Errors
-    /// The text does not load.
+    /// The text does not load, or computes a value that C leaves undefined.
     fn load_text(&mut self, script: &Script) -> Result<Monitor> {
         bail!("{}: monitors cannot be loaded here", script.name)
     }

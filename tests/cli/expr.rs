@@ -30,6 +30,16 @@ fn constants_have_their_value_and_type() {
 }
 
 #[test]
+fn a_value_that_c_leaves_undefined_is_an_error() {
+    for typed in ["1 << 40", "1 / 0", "5 % (1 - 1)", "1 >> -1", "1L << 64"] {
+        let (out, err, code) = expr(&[typed]);
+        assert!(out.is_empty() && code != Some(0), "{typed}: {out}");
+        assert!(err.contains("C leaves this value undefined"), "{typed}: {err}");
+    }
+    assert_eq!(expr(&["1L << 40"]).0, "1099511627776 (0x10000000000, signed)");
+}
+
+#[test]
 fn a_mistake_is_shown_with_its_position() {
     let (out, err, code) = expr(&["1 +"]);
     assert_eq!((out.as_str(), code), ("", Some(2)), "{err}");
