@@ -15,6 +15,7 @@ use crate::tool::{Run, Tool};
 use hits::needs_each_hit;
 
 pub(crate) mod hits;
+pub(crate) mod registers;
 pub(crate) mod waiting;
 
 live_tests! {
