@@ -165,6 +165,7 @@ fn a_child_that_executes_a_program_is_no_longer_watched() {
 }
 
 fn a_variable_of_a_library_is_found_when_the_command_has_mapped_it() {
+    needs_each_hit();
     let program = Program::of(
         "#include <stdlib.h>\nvoid bump(long); int main(int c, char **v) { for (long i = 0; i < \
         atol(v[1]); i++) bump(i); }",
@@ -215,6 +216,7 @@ int main(void) {
 "#;
 
 fn a_file_is_watched_where_its_code_is_mapped_and_only_that_file() {
+    needs_each_hit();
     let program = Program::of(MAPPED_TWICE, &[]);
     let mut child = Command::new(program.path())
         .stdin(std::process::Stdio::piped())
