@@ -15,6 +15,7 @@ use crate::tool::{Run, Tool};
 use hits::needs_each_hit;
 
 pub(crate) mod hits;
+pub(crate) mod mapped_files;
 pub(crate) mod registers;
 pub(crate) mod waiting;
 
@@ -24,9 +25,7 @@ live_tests! {
     a_write_is_counted_once,
     running_processes_are_watched_at_their_own_addresses,
     a_child_that_executes_a_program_is_no_longer_watched,
-    a_variable_of_a_library_is_found_when_the_command_has_mapped_it,
     a_program_that_a_wrapper_executes_is_watched_to_its_end,
-    a_file_is_watched_where_its_code_is_mapped_and_only_that_file,
     stacks_name_the_writer,
     a_recording_is_replayed_by_the_same_selector,
     a_fifth_breakpoint_is_refused,
@@ -164,28 +163,6 @@ fn a_child_that_executes_a_program_is_no_longer_watched() {
     assert_eq!(events(&run), N * WRITERS);
 }
 
-fn a_variable_of_a_library_is_found_when_the_command_has_mapped_it() {
-    needs_each_hit();
-    let program = Program::of(
-        "#include <stdlib.h>\nvoid bump(long); int main(int c, char **v) { for (long i = 0; i < \
-        atol(v[1]); i++) bump(i); }",
-        &["-c"],
-    );
-    let folder = program.path().replace("/chain", "");
-    std::fs::write(
-        format!("{folder}/lib.c"),
-        "static volatile long in_library = 7; \
-        void bump(long i) { in_library = i; }",
-    )
-    .expect("it can be written");
-    program.run(Command::new("gcc").args(["-shared", "-fPIC", "-o", "libbump.so", "lib.c"]));
-    program.run(Command::new("mv").args(["chain", "chain.o"]));
-    let linked = ["-o", "chain", "chain.o", "-L.", "-lbump", "-Wl,-rpath,$ORIGIN"];
-    program.run(Command::new("gcc").args(linked));
-    let run = traced(&program, &format!("mem:{folder}/libbump.so:in_library:w"));
-    assert_eq!(events(&run), N, "{}", run.stderr);
-}
-
 fn a_program_that_a_wrapper_executes_is_watched_to_its_end() {
     let program = built(&[]);
     let event = at(&program, "counter:w");
@@ -198,56 +175,6 @@ fn a_program_that_a_wrapper_executes_is_watched_to_its_end() {
         assert_eq!(output.status.code(), Some(0), "{said}");
         assert_eq!(text.matches("\"type\":\"event\"").count(), 50, "{said}");
     }
-}
-
-/// Maps its own file as data first, then calls `store` at each line.
-const MAPPED_TWICE: &str = r#"
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <unistd.h>
-volatile long counter;
-int main(void) {
-    char c;
-    int own = open("/proc/self/exe", O_RDONLY);
-    if (mmap((void *)0x10000000, 65536, PROT_READ, MAP_PRIVATE, own, 0) == MAP_FAILED) return 1;
-    write(1, "mapped\n", 7);
-    while (read(0, &c, 1) == 1) if (c == '\n') for (long i = 0; i < 20; i++) counter = i;
-}
-"#;
-
-fn a_file_is_watched_where_its_code_is_mapped_and_only_that_file() {
-    needs_each_hit();
-    let program = Program::of(MAPPED_TWICE, &[]);
-    let mut child = Command::new(program.path())
-        .stdin(std::process::Stdio::piped())
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .expect("it runs");
-    let mut line = [0; 7];
-    child.stdout.as_mut().expect("a pipe").read_exact(&mut line).expect("it is mapped");
-    let (pid, event) = (child.id().to_string(), at(&program, "counter:w"));
-    let tool = Tool::attach(&["trace", "-e", &event, "-p", &pid]);
-    std::io::Write::write_all(child.stdin.as_mut().expect("a pipe"), b"\n").expect("it reads");
-    drop(child.stdin.take());
-    assert!(child.wait().expect("it ends").success());
-    assert_eq!(events(&tool.finish()), 20);
-
-    // The same path has another file by now.
-    let mut old = Command::new(program.path())
-        .stdin(std::process::Stdio::piped())
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .expect("it runs");
-    old.stdout.as_mut().expect("a pipe").read_exact(&mut line).expect("it is mapped");
-    let copy = format!("{}.new", program.path());
-    std::fs::copy(program.path(), &copy).expect("it can be copied");
-    std::fs::rename(&copy, program.path()).expect("it can be replaced");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_perilune"));
-    command.args(["trace", "-e", &event, "-p", &old.id().to_string(), "--duration", "1s"]);
-    let output = command.output().expect("it runs");
-    old.kill().and_then(|()| old.wait()).expect("it is a child");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && said.contains("has not mapped"), "{said}");
 }
 
 fn stacks_name_the_writer() {

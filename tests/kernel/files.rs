@@ -65,16 +65,18 @@ fn reads_and_writes_are_counted_by_file() {
 fn a_descriptor_that_was_opened_again_has_no_wrong_path() {
     let (_folder, paths) = files(["first", "second"]);
     let names = paths.clone().map(|path| [path.as_os_str().as_bytes(), b"\0"].concat());
+    // Above the descriptors that parallel tests have open at the fork.
+    let target = 900;
     let load = Load::new(|| {
         for name in &names {
             // SAFETY: a NUL-terminated path and a buffer of that length; the second file stays
             // open.
             unsafe {
-                libc::close(50);
+                libc::close(target);
                 let fd = libc::open(name.as_ptr().cast(), libc::O_CREAT | libc::O_WRONLY, 0o600);
-                libc::dup2(fd, 50);
+                libc::dup2(fd, target);
                 libc::close(fd);
-                libc::write(50, names.as_ptr().cast(), 10);
+                libc::write(target, names.as_ptr().cast(), 10);
             }
         }
         linger();

@@ -83,6 +83,7 @@ fn main() -> ExitCode {
         tests(),
         blktrace::tests(),
         breakpoints::tests(),
+        breakpoints::mapped_files::tests(),
         breakpoints::registers::tests(),
         breakpoints::waiting::tests(),
         changes::tests(),

@@ -38,11 +38,12 @@ impl Measured {
         self.rows.iter().filter(move |row| row["comm"] == comm)
     }
 
-    /// Skips the test if the kernel wrote no record of some events: a stay on a CPU whose switch has
-    /// no record is not seen.
+    /// Skips the test if the kernel wrote no record of some events: a stay on a CPU whose switch
+    /// has no record is not seen.
     fn needs_each_record(&self) {
-        if self.undelivered > 0.0 {
-            skip_anywhere(&format!("this kernel wrote no record of {} events", self.undelivered));
+        let undelivered = self.undelivered;
+        if undelivered > 0.0 {
+            skip_anywhere(&format!("this kernel wrote no record of {undelivered} events"));
         }
     }
 
