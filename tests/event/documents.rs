@@ -1,4 +1,5 @@
-//! The commands of the README and the live lines of `docs/one-liners.md`, run on this machine.
+//! The commands of the README and its pages, and the live lines of `docs/one-liners.md`, run on
+//! this machine.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,12 +8,20 @@ use crate::live::live_tests;
 use crate::one_liner::{one_liners, run, text};
 
 live_tests! {
-    every_command_of_the_readme_runs_unchanged,
+    every_command_of_the_readme_and_its_pages_runs_unchanged,
     each_live_one_liner_counts_its_command,
 }
 
 /// Programs that its commands start; `/bin/true` replaces them.
 const PROGRAMS: [&str; 2] = ["make", "prog"];
+
+const PAGES: [&str; 3] = ["README.md", "docs/events.md", "docs/running.md"];
+
+/// Returns the text of a file of the repository.
+fn page(path: &str) -> String {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    std::fs::read_to_string(file).expect("the page is there")
+}
 
 /// Message of split-lock on a machine without hardware counters.
 const NO_COUNTER: &str = "its hardware counters are not available here";
@@ -20,7 +29,7 @@ const NO_COUNTER: &str = "its hardware counters are not available here";
 /// Message of watchdog on a machine that was started with `nowatchdog`.
 const NO_DETECTOR: &str = "the kernel's lockup detector is off";
 
-fn every_command_of_the_readme_runs_unchanged() {
+fn every_command_of_the_readme_and_its_pages_runs_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_perilune"), folder.path().join("perilune"))
         .unwrap();
@@ -28,8 +37,7 @@ fn every_command_of_the_readme_runs_unchanged() {
         std::os::unix::fs::symlink("/bin/true", folder.path().join(program)).unwrap();
     }
     let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap_or_default());
-    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
-    let text = std::fs::read_to_string(readme).expect("README.md is there");
+    let text: String = PAGES.map(page).concat();
     let blocks = text.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
     let lines: Vec<&str> = blocks.flat_map(str::lines).collect();
     let commands = lines.iter().filter_map(|line| line.strip_prefix("perilune "));
