@@ -1,13 +1,14 @@
 #!/bin/bash
-# Prints the live table: own CPU time per event, losses and memory of a release build under several
-# loads, several runs each. Run as root on a quiet machine; needs stress-ng and a C compiler.
+# Prints the live table: own CPU time per event (since the events were enabled), losses and memory of
+# a release build under several loads, several runs each. Run as root on a quiet machine; needs stress-ng and a C compiler.
 # Compare the rows of one run with each other: machines differ, and so does one machine from hour to
-# hour.
+# hour. ONLY=REGEX selects rows, RUNS and SECONDS_EACH their number and length; PERILUNE is a binary
+# to measure instead.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-runs=${RUNS:-3} seconds=${SECONDS_EACH:-5}
-cargo build --release --quiet
-perilune=${CARGO_TARGET_DIR:-$PWD/target}/release/perilune
+runs=${RUNS:-3} seconds=${SECONDS_EACH:-5} only=${ONLY:-.}
+if [ -z "${PERILUNE:-}" ]; then cargo build --release --quiet; fi
+perilune=${PERILUNE:-${CARGO_TARGET_DIR:-$PWD/target}/release/perilune}
 scratch=$(mktemp -d)
 load=
 stop_load() {
@@ -55,6 +56,7 @@ L
 
 measure() { # LABEL LOAD... -- PERILUNE-ARGS...
   local label=$1; shift
+  if ! [[ $label =~ $only ]]; then return; fi
   local command=()
   while [ "$1" != -- ]; do command+=("$1"); shift; done; shift
   for _ in $(seq "$runs"); do
@@ -66,7 +68,7 @@ measure() { # LABEL LOAD... -- PERILUNE-ARGS...
 import json, sys
 s = json.loads(sys.stdin.readlines()[-1])
 print("| %-34s | %9.0f | %8.1f | %6d | %7.1f | %6.1f |" % (
-    sys.argv[1], s["events"] / float(sys.argv[2]), s["own_cpu_ns"] / max(s["events"], 1),
+    sys.argv[1], s["events"] / float(sys.argv[2]), s["ns_per_event"] or 0,
     s["lost"], s["max_rss_kb"] / 1024, s["start_ms"]))' "$label" "$seconds"
   done
 }
