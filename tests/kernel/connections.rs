@@ -52,9 +52,9 @@ fn the_bytes_of_a_connection_are_those_that_ss_shows() {
     assert_eq!(shown.get("bytes_sent").copied(), row["sent"].as_u64(), "{row} {shown:?}");
 }
 
-/// `chain BYTES FILE`: sends bytes to a socket that drops one in eight packets at random. Its device
-/// is that of its own network namespace, where a packet is one segment. Writes how many segments its
-/// socket sent again.
+/// `chain BYTES FILE`: sends bytes to a socket that drops one in eight packets at random. Its
+/// device is that of its own network namespace, where a packet is one segment. Writes how many
+/// segments its socket sent again.
 const LOSSY: &str = r#"
 #define _GNU_SOURCE
 #include <arpa/inet.h>

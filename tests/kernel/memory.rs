@@ -99,7 +99,8 @@ static void enter(const char *procs) {
 static unsigned long long stalled(void) {
     unsigned long long total = 0;
     FILE *file = fopen("/proc/pressure/memory", "r");
-    if (!file || fscanf(file, "some avg10=%*f avg60=%*f avg300=%*f total=%llu", &total) != 1) return 0;
+    const char *line = "some avg10=%*f avg60=%*f avg300=%*f total=%llu";
+    if (!file || fscanf(file, line, &total) != 1) return 0;
     fclose(file);
     return total;
 }
