@@ -1,13 +1,15 @@
 #!/bin/bash
-# Prints the live table: own CPU time per event, losses and memory of a release build under several
-# loads, several runs each. Run as root on a quiet machine; needs stress-ng and a C compiler.
+# Prints the live table: own CPU time per event since the events were enabled, losses and memory of a
+# release build under several loads, several runs each. Run as root on a quiet machine; needs
+# stress-ng and a C compiler.
 # Compare the rows of one run with each other: machines differ, and so does one machine from hour to
-# hour.
+# hour. ONLY=REGEX selects rows, RUNS and SECONDS_EACH their number and length; PERILUNE is a binary
+# to measure instead.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-runs=${RUNS:-3} seconds=${SECONDS_EACH:-5}
-cargo build --release --quiet
-perilune=${CARGO_TARGET_DIR:-$PWD/target}/release/perilune
+runs=${RUNS:-3} seconds=${SECONDS_EACH:-5} only=${ONLY:-.}
+if [ -z "${PERILUNE:-}" ]; then cargo build --release --quiet; fi
+perilune=${PERILUNE:-${CARGO_TARGET_DIR:-$PWD/target}/release/perilune}
 scratch=$(mktemp -d)
 load=
 stop_load() {
@@ -55,6 +57,7 @@ L
 
 measure() { # LABEL LOAD... -- PERILUNE-ARGS...
   local label=$1; shift
+  if ! [[ $label =~ $only ]]; then return; fi
   local command=()
   while [ "$1" != -- ]; do command+=("$1"); shift; done; shift
   for _ in $(seq "$runs"); do
@@ -66,7 +69,7 @@ measure() { # LABEL LOAD... -- PERILUNE-ARGS...
 import json, sys
 s = json.loads(sys.stdin.readlines()[-1])
 print("| %-34s | %9.0f | %8.1f | %6d | %7.1f | %6.1f |" % (
-    sys.argv[1], s["events"] / float(sys.argv[2]), s["own_cpu_ns"] / max(s["events"], 1),
+    sys.argv[1], s["events"] / float(sys.argv[2]), s["ns_per_event"] or 0,
     s["lost"], s["max_rss_kb"] / 1024, s["start_ms"]))' "$label" "$seconds"
   done
 }
@@ -98,7 +101,8 @@ measure "the same, --than 1s --detail"       "${switch[@]}"  -- multi-trace \
 measure "rundelay"                           "${switch[@]}"  -- rundelay
 measure "trace to a file, sched_switch"      "${switch[@]}"  -- trace -e sched:sched_switch
 
-# The monitors that do not print each event, under their natural loads.
+# The monitors under their natural loads. Those of the last group print each event, or wake perilune
+# for each.
 cc -O2 -pthread -o "$scratch/loads" benches/loads.c
 natural() { # LOAD MONITOR OPTION...
   local name=$1; shift
@@ -113,21 +117,48 @@ natural mapped page-faults
 natural mapped oom
 natural dirty writeback
 natural direct biolatency
+natural direct blktrace
 natural packets net
 natural packets irq
+natural packets nested -e irq:softirq_entry,irq:softirq_exit
 natural dropped net --drops
 natural connections tcp
 natural connections tcp --states
 natural stream tcp --rtt
 natural locks locks
-natural heap malloc
-natural heap funccount -e uprobe:libc.so.6:malloc
-natural heap funclatency -e uprobe:libc.so.6:malloc
-natural heap stackcount -e uprobe:libc.so.6:malloc
+natural locks locks --futex --holder
 natural names dns
 natural switches cpudist
 natural switches oncpu
 natural switches runqlen
+natural switches task-state
+natural switches eval -e sched:sched_switch 'n = (n or 0) + 1'
+natural switches hrtimer -e sched:sched_switch 'sched_switch < 0'
+natural switches num-dist -e 'sched:sched_stat_runtime//num=runtime/'
+natural switches mpdelay -e sched:sched_waking,sched:sched_wakeup,sched:sched_switch
 natural moves sched-migrate
+natural sleeps hrtimer-latency
 natural opens kmemprof --alloc kmem:kmem_cache_alloc --free kmem:kmem_cache_free
+natural opens kmemleak --alloc kmem:kmem_cache_alloc --free kmem:kmem_cache_free
 natural opens syscalls
+natural dropped stackcount -e skb:kfree_skb
+natural sleeps offcpu
+
+# Probes of the allocator. The load has a libc of its own: perilune's own calls would be probed, too.
+library=$(ldd "$scratch/loads" | awk '/libc\.so\.6/ { print $3 }')
+mkdir "$scratch/lib"
+cp "$library" "$scratch/lib/libc.so.6"
+probed() { # MONITOR OPTION...
+  measure "$*" env LD_LIBRARY_PATH="$scratch/lib" "$scratch/loads" heap $((seconds + 4)) -- "$@"
+}
+probed malloc --library lib/libc.so.6
+probed funccount -e uprobe:lib/libc.so.6:malloc
+probed funclatency -e uprobe:lib/libc.so.6:malloc
+probed stackcount -e uprobe:lib/libc.so.6:malloc
+
+natural synced fsync
+natural executed execs
+natural opens opens
+natural direct biosnoop
+natural signals signal
+natural connections tcp --each

@@ -1,4 +1,5 @@
-/* loads NAME SECONDS: runs one load until the time is over. The natural loads of the monitors. */
+/* loads NAME SECONDS: runs one load until the time is over, in as many processes as it has: one that
+   keeps a CPU busy, more that wait. The natural loads of the monitors. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -71,6 +72,18 @@ static void direct(void) {                     /* requests to the disk */
   char *aligned = (char *)(((unsigned long)data + PAGE - 1) / PAGE * PAGE);
   for (int i = 0; i < PAGES; i++)
     if (pread(fd, aligned, PAGE, i * PAGE) != PAGE) exit(1);
+}
+
+static void synced(void) {                     /* writes that go to the disk at once */
+  static int fd = -1;
+  if (fd < 0) fd = file();
+  if (pwrite(fd, data, 100, 0) != 100 || fdatasync(fd)) exit(1);
+}
+
+static void executed(void) {                   /* programs that end at once */
+  pid_t child = vfork();
+  if (child == 0) _exit(execl("/bin/true", "true", NULL));
+  waitpid(child, NULL, 0);
 }
 
 static void opens(void) {
@@ -203,12 +216,13 @@ static void sleeps(void) {                     /* timers of 1 us */
   for (int i = 0; i < 100; i++) nanosleep(&time, 0);
 }
 
-static const struct { const char *name; void (*load)(void); } LOADS[] = {
-  { "files", files }, { "mapped", mapped }, { "dirty", dirty }, { "direct", direct },
-  { "opens", opens }, { "packets", packets }, { "dropped", dropped },
-  { "connections", connections }, { "stream", stream }, { "locks", locks }, { "heap", heap },
-  { "names", names }, { "signals", signals }, { "switches", switches }, { "moves", moves },
-  { "containers", containers }, { "sleeps", sleeps },
+static const struct { const char *name; void (*load)(void); int processes; } LOADS[] = {
+  { "files", files, 1 }, { "mapped", mapped, 1 }, { "dirty", dirty, 1 }, { "direct", direct, 4 },
+  { "synced", synced, 4 }, { "executed", executed, 1 }, { "opens", opens, 1 },
+  { "packets", packets, 1 }, { "dropped", dropped, 1 }, { "connections", connections, 1 },
+  { "stream", stream, 1 }, { "locks", locks, 1 }, { "heap", heap, 1 }, { "names", names, 1 },
+  { "signals", signals, 1 }, { "switches", switches, 1 }, { "moves", moves, 1 },
+  { "containers", containers, 1 }, { "sleeps", sleeps, 16 },
 };
 
 int main(int argc, char **argv) {
@@ -216,6 +230,8 @@ int main(int argc, char **argv) {
   signal(SIGPIPE, SIG_IGN);
   for (unsigned i = 0; i < sizeof LOADS / sizeof *LOADS; i++)
     if (argc > 2 && strcmp(LOADS[i].name, argv[1]) == 0) {
+      for (int n = 1; n < LOADS[i].processes; n++)
+        if (fork() == 0) break;
       while (time(0) < end) LOADS[i].load();
       return 0;
     }

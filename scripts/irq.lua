@@ -1,37 +1,35 @@
 --- Time in interrupts, by name: hard interrupts (handlers of devices) and soft interrupts.
 -- The time is wall time on the CPU. An interrupt during a soft interrupt counts for both, and time
--- that a hypervisor takes from the CPU is included. --than --detail prints what ran in each longer
--- interrupt: functions of timers, polls of network devices, tasklets, and interrupts inside it.
+-- that a hypervisor takes from the CPU is included. --than prints each longer interrupt with what
+-- `ran` in it: functions of timers and tasklets and interrupts inside it with their times, packets
+-- of network devices, requests that completed, and functions that a clock sampled (1000 Hz; without
+-- a PMU it cannot sample where interrupts are off). --detail prints the events themselves.
 --   perilune irq -i 1000
 --   perilune irq --soft --than 1ms --perins
 --   perilune irq --soft --than 1ms --detail
-local delays, relation = require "delays", require "relation"
--- Events inside interrupts, with the function that runs.
-local INSIDE = { "timer:timer_expire_entry", "timer:hrtimer_expire_entry", "napi:napi_poll",
-  "irq:tasklet_entry", "workqueue:workqueue_queue_work", "block:block_rq_complete" }
-local SOFT = {
-  [0] = "HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL",
-  "TASKLET", "SCHED", "HRTIMER", "RCU",
-}
+local delays, inside, relation = require "delays", require "inside", require "relation"
 
 local m = monitor {
   summary = "time in hard and soft interrupts, by name",
-  group = "kernel", order = true, emits = { number { "delay_us" } },
+  group = "kernel", order = true, emits = { number { "delay_us" }, text { "ran" } },
   options = {
     flag { "hard", help = "only hard interrupts" },
     flag { "soft", help = "only soft interrupts" },
-    duration { "than", unit = "ns", help = "print entry and exit of each longer interrupt" },
+    duration { "than", unit = "ns", help = "print each longer interrupt, and what ran in it" },
     "detail", "perins", "heatmap",
   },
 }
 
 function m.init(opt)
+  local ran = opt.than and inside.watch()
   if opt.detail and opt.than then
     opt.detail.samecpu = true
-    for _, name in ipairs(INSIDE) do evsel(name, { optional = true }, function() end) end
+    evsel("workqueue:workqueue_queue_work", { optional = true }, function() end)
   end
   local function measure(kind, entry, exit, field, draw)
-    local add = delays.table(opt, { perins "cpu", { kind, draw }, title = kind })
+    local add = delays.table(opt, { perins "cpu", { kind, draw }, title = kind }, {
+      values = function(start, cpu) return ran:values(cpu, start.time) end,
+    })
     relation.stages({ { entry }, { exit } }, opt, {
       keep = opt.than,
       key = function() return "_cpu" end,
@@ -42,9 +40,8 @@ function m.init(opt)
   if opt.hard or not opt.soft then
     measure("irq", "irq:irq_handler_entry", "irq:irq_handler_exit", "name")
   end
-  local function name(vec) return SOFT[vec] or tostring(vec) end
   if opt.soft or not opt.hard then
-    measure("softirq", "irq:softirq_entry", "irq:softirq_exit", "vec", name)
+    measure("softirq", "irq:softirq_entry", "irq:softirq_exit", "vec", inside.softirq)
   end
 end
 return m

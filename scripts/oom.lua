@@ -3,6 +3,9 @@
 -- and show this interval and the one before it.
 -- `by` is the task whose allocation failed, in most cases another one than the victim. Sizes of the
 -- victim are those at the kill, in KiB (since Linux 6.9).
+-- `some10` and `some60` are the share of the last 10 and 60 s in percent in which tasks waited for
+-- memory, `full10` and `full60` that in which all did: /proc/pressure/memory when the kill is read.
+-- `pressure` shows them for the time that the tables cover. Both need a kernel with psi=1.
 -- `grown`: memory that became resident in a process by its own page faults: anonymous, of files and
 -- shared. A process that started earlier counts from its first change. The event costs about a
 -- microsecond per page fault. A kill by a daemon in user space, such as systemd-oomd, is a signal.
@@ -17,12 +20,14 @@ local m = monitor {
 }
 
 local grown, waits ---@type perilune.Kv, perilune.Kv
+local stalls ---@type fun(restart: boolean): perilune.Report?
 local kills, intervals = 0, 0
 
 function m.init()
   grown = kv { "pid", "comm", sums = { "bytes" }, keep = true, top = 20, title = "grown" }
   local sums = { { "wait_us", first = true }, "reclaims" }
   waits = kv { "pid", "comm", sums = sums, keep = true, top = 20, title = "direct reclaim" }
+  stalls = memory.stalls()
   memory.growth(function(e, bytes) grown:add(e._pid, e._comm, bytes) end)
   memory.reclaims({}, function(start, e)
     waits:add(e._pid, e._comm, math.floor(start.delay / 1e3), 1)
@@ -34,14 +39,16 @@ function m.init()
     if has_sizes then
       row.anon_kib, row.file_kib, row.shmem_kib = e.anon_rss, e.file_rss, e.shmem_rss
     end
-    emit(row)
+    emit(memory.add_pressure(row))
   end)
 end
 
 function m.interval()
   local killed = kills > 0
   kills, intervals = 0, intervals + 1
-  if killed then return grown, waits end
-  if intervals % 2 == 0 then grown:clear() waits:clear() end
+  local restarts = not killed and intervals % 2 == 0
+  local pressure = stalls(restarts)
+  if killed then return pressure, grown, waits end
+  if restarts then grown:clear() waits:clear() end
 end
 return m

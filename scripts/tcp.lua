@@ -5,8 +5,9 @@
 -- closes it. The process is the one that connects, or else the first one that sends or receives.
 -- Bytes are those of the system calls of this machine; data that is peeked at or that the kernel
 -- itself moves is not included. They need Linux 6.3. --rtt costs an event per received packet.
--- --states shows how long sockets stay in each state, --retransmits segments that were sent again,
--- --drops dropped packets of all protocols with the kernel's reason and function.
+-- --states shows how long sockets stay in each state, --drops dropped packets of all protocols with
+-- the kernel's reason and function. --retransmits counts packets that were sent again: one has
+-- several segments where the kernel or the device splits it (GSO), and TCP_INFO counts those.
 --   perilune tcp -i 5000
 --   perilune tcp --each --port 443 --rtt
 --   perilune tcp --retransmits
@@ -21,7 +22,7 @@ local m = monitor {
     flag { "rtt", help = "show the round-trip time, measured by the kernel" },
     port { "port", help = "only connections from or to this port" },
     flag { "states", help = "show how long sockets stay in each state" },
-    flag { "retransmits", help = "show retransmitted segments by peer and state" },
+    flag { "retransmits", help = "show retransmissions by peer and state" },
     flag { "drops", help = "show dropped packets of all protocols by reason and function" },
   },
 }
@@ -44,7 +45,7 @@ local function states(opt)
 end
 
 local function retransmits(opt)
-  local rows = kv { { "peer", tcp.peer_text }, { "state", tcp.state }, count = "segments" }
+  local rows = kv { { "peer", tcp.peer_text }, { "state", tcp.state }, count = "retransmits" }
   watch("tcp:tcp_retransmit_skb", opt, function(e) rows:add(tcp.peer(e), e.state) end)
 end
 

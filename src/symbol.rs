@@ -6,6 +6,7 @@
 //! user address → its mapping → the object behind it → its tables, or those of its debug file
 //!                            ↘ no object → the perf map that a just-in-time compiler wrote
 //! name of a function → its first address, for a probe
+//! user address of data → its mapping → the variable in the tables of the file
 //! ```
 //!
 //! Nothing is read before a name is requested. Data derived from an object is dropped with the
@@ -22,6 +23,7 @@ mod perf_map;
 mod ranges;
 mod symbols;
 mod tables;
+mod variables;
 
 pub use functions::MachineFunctions;
 pub use kernel::KernelSymbols;
@@ -29,6 +31,7 @@ pub use kernel_info::RunningKernel;
 pub use ksymbols::Ksymbol;
 pub use symbols::Symbols;
 pub use tables::ObjectSymbols;
+pub use variables::ProcessVariables;
 
 use crate::base::report::frame::{Frame, Space};
 

@@ -2,7 +2,7 @@
 --- futexes (from the entry of the call until its return).
 local contention = {}
 
-local sched = require "sched"
+local lock_names, sched, still_open = require "lock_names", require "sched", require "still_open"
 local band = bit.band
 
 -- LCB_F_* of include/trace/events/lock.h; the first match counts.
@@ -16,6 +16,9 @@ local WAITS = { [0] = "futex", [6] = "futex pi", [9] = "futex bitset", [11] = "f
   [13] = "futex pi" }
 local EAGAIN = -11                                         -- the word had changed: no wait
 
+-- A holder is read once per wait that has lasted for 5 ms, by a timer: reading takes microseconds.
+local READ_EVERY, READ_AFTER, UNREAD = "10ms", 5e6, -1
+
 --- Returns the kind of a lock of the kernel.
 local function kind_of(flags)
   for _, kind in ipairs(KINDS) do
@@ -27,17 +30,36 @@ end
 -- Idle tasks all have the number 0: an interrupt may wait for a lock on each CPU.
 local function key_of(e) return e._tid ~= 0 and e._tid or -1 - e._cpu end
 
---- Watches waits. Calls `ended(wait, e)` at the end of each: `wait.delay`, the address `wait.lock`,
+--- Reads who holds the futex of a wait; the thread 0 if that is not known.
+local function read_holder(tid, wait)
+  local holder, time = futex_holder(tid, wait.lock, wait.kind == "futex pi")
+  wait.holder, wait.read = holder or 0, time or math.huge
+end
+
+--- Returns the name of the thread that held the lock during a wait that ended at `time`; `""` if it
+--- is not known.
+local function held_by(wait, time)
+  return wait.holder > 0 and wait.read < time and comm(wait.holder) or ""
+end
+
+--- Watches waits. Calls `ended(wait, e, lock, holder)` at the end of each: `wait.delay`,
 --- `wait.kind`, `wait.stack`, and who woke the task last: `wait.waker`, `""` if it did not sleep,
---- with `wait.waker_stack`. `stacks` is the method of call chains, or false.
+--- with `wait.waker_stack`. `lock` is the number of the lock's name, `holder` the name of its
+--- holder with `opt.holder`, else `""`. `stacks` is the method of call chains, or false.
+--- Returns a function that draws a lock's number; and a function that returns, with `opt.holder`, a
+--- report of the waits that have not ended and whose holder is known.
 ---@param opt perilune.Options
 ---@param stacks string|false
----@param ended fun(wait: perilune.State, e: any)
+---@param ended fun(wait: perilune.State, e: any, lock: integer, holder: string)
+---@return fun(number: integer): string
+---@return fun(): perilune.Report?
 function contention.watch(opt, stacks, ended)
-  local waits = pending { "lock", "kind", "stack", "waker", "waker_stack", key = "any",
-    nested = true }
+  local waits = pending { "lock", "kind", "stack", "waker", "waker_stack", "holder", "read",
+    key = "any", nested = true }
+  local names = lock_names.watch()
   local function begins(e, lock, kind)
-    waits:open(key_of(e), e, lock, kind, stacks and e._stack or stack.none, "", stack.none)
+    local at = stacks and e._stack or stack.none
+    waits:open(key_of(e), e, lock, kind, at, "", stack.none, 0, UNREAD)
   end
   local with = { stack = stacks }
   if opt.kernel or not opt.futex then
@@ -48,7 +70,7 @@ function contention.watch(opt, stacks, ended)
     end)
     evsel("lock:contention_end", function(e)
       local wait = waits:close(key_of(e), e, e.lock_addr --[[@as number]])
-      if wait then ended(wait, e) end
+      if wait then ended(wait, e, names:number(0, wait.lock), "") end
     end)
   end
   if opt.futex or not opt.kernel then
@@ -60,13 +82,34 @@ function contention.watch(opt, stacks, ended)
     evsel("syscalls:sys_exit_futex", function(e)
       local outer = waits:get(key_of(e))
       local wait = outer and waits:close(key_of(e), e, outer.lock)
-      if wait and e.ret ~= EAGAIN then ended(wait, e) end
+      if not wait or e.ret == EAGAIN then return end
+      ended(wait, e, names:number(e._pid, wait.lock), held_by(wait, e._time))
     end)
+    if opt.holder then
+      every(READ_EVERY, function(time)
+        for tid, wait in waits:each() do
+          if wait.read == UNREAD and time - wait.time > READ_AFTER then read_holder(tid, wait) end
+        end
+      end)
+    end
   end
   sched.watch_wakers({}, stacks, function(e, waker)
     local wait = waits:get(e.pid)
     if not wait then return end
     wait.waker, wait.waker_stack = waker, stacks and e._stack or stack.none
+  end)
+  return names:text(), function() return opt.holder and contention.held(waits, names) or nil end
+end
+
+--- Returns a report of the waits for futexes that have not ended and whose holder is known now; nil
+--- without any.
+function contention.held(waits, names)
+  local function task(tid) return ("%s/%d"):format(comm(tid), tid) end
+  local columns = { "kind", { "lock", names:text() }, { "task", task }, { "held by", task } }
+  return still_open.report("still waiting", columns, waits, function(tid, wait)
+    read_holder(tid, wait)
+    if wait.holder == 0 then return nil end
+    return { wait.kind, names:number(tid, wait.lock), tid, wait.holder }
   end)
 end
 

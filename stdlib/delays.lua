@@ -35,6 +35,8 @@ end
 ---@field heading? fun(...): table[] pairs of name and value for the heading of --detail, from the
 --- values of the columns; the delay is added to them
 ---@field has_key? fun(e: perilune.Sample, key: any): boolean
+--- Returns further values of a delay, pairs of name and value, from its start and its columns.
+---@field values? fun(start: perilune.State, ...: any): table[]
 --- Replaces the function of `delays.printer`.
 ---@field print? fun(start: perilune.State, e: perilune.Sample, delay: number, ...: any)
 
@@ -52,9 +54,13 @@ end
 function delays.printer(opt, look)
   local than = opt.than or opt.only_than
   if not than then return function() end end
+  local further = look and look.values
   if not opt.detail then
-    return function(start, e, delay)
-      if delay > than then emit(start.event, e, { delay_us = delay / 1000 }) end
+    return function(start, e, delay, ...)
+      if delay <= than then return end
+      local values = { delay_us = delay / 1000 }
+      for _, pair in ipairs(further and further(start, ...) or {}) do values[pair[1]] = pair[2] end
+      emit(start.event, e, values)
     end
   end
   local heading, print = look and look.heading, delays.window(opt.detail, look and look.has_key)
@@ -62,6 +68,7 @@ function delays.printer(opt, look)
     if delay <= than then return end
     local values = heading and heading(...) or {}
     values[#values + 1] = { "delay_us", delay / 1000 }
+    for _, pair in ipairs(further and further(start, ...) or {}) do values[#values + 1] = pair end
     print(start, e, (...), values)
   end
 end

@@ -43,6 +43,37 @@ function memory.growth(handler)
   ev:filter("curr == 1 && member != %d", MM_SWAPENTS)
 end
 
+--- Adds the present memory pressure to a row: percent of the last 10 and 60 s.
+---@param row table<string, any>
+---@return table<string, any> row
+function memory.add_pressure(row)
+  local now_waiting = pressure "memory"
+  if not now_waiting then return row end
+  local some, full = now_waiting.some, now_waiting.full or {}
+  row.some10, row.some60, row.full10, row.full60 = some.avg10, some.avg60, full.avg10, full.avg60
+  return row
+end
+
+--- Measures how long tasks wait for memory. Returns a function that returns a report of the share
+--- of the time since the start, and then, with `restart`, starts again. The report is nil if the
+--- kernel does not measure it.
+---@return fun(restart: boolean): perilune.Report?
+function memory.stalls()
+  local since, first = now(), pressure "memory"
+  return function(restart)
+    local time, last = now(), pressure "memory"
+    if not first or not last or time <= since then return nil end
+    local rows = {}
+    for _, kind in ipairs { "some", "full" } do
+      local waited = last[kind].total - first[kind].total
+      rows[#rows + 1] = { kind, (time - since) / 1e9, waited / 1e6, 100 * waited / (time - since) }
+    end
+    if restart then since, first = time, last end
+    return report("pressure", { "tasks", { "of(s)", decimals = 1 },
+      { "waited(ms)", decimals = 3 }, { "share%", decimals = 2 } }, rows)
+  end
+end
+
 --- Watches reads of files through the page cache: calls `handler(e, pages)` with the number of
 --- pages that a system call reads. Returns false if the kernel does not report them.
 ---@param handler fun(e: perilune.Record, pages: number)

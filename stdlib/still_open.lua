@@ -5,21 +5,23 @@ local MOST = 20
 
 --- Returns a report of the open states, for `m.deinit`: a row for each of the oldest 20, with its
 --- age in milliseconds as the last value. Returns nil if none is open. `row_of` returns the other
---- values of a row.
+--- values of a row, or nil to omit the state.
 ---
 ---     return still_open.report("running", { "pid" }, running, function(pid) return { pid } end)
 ---@param title string
 ---@param columns perilune.Column[] those of `row_of`
 ---@param states perilune.Pending?
----@param row_of fun(key: any, state: perilune.State): any[]
+---@param row_of fun(key: any, state: perilune.State): any[]?
 ---@return perilune.Report?
 function still_open.report(title, columns, states, row_of)
   local rows, age = {}, #columns + 1
   if not states then return nil end
   for key, state in states:each() do
     local row = row_of(key, state)
-    row[age] = (now() - state.time) / 1e6
-    rows[#rows + 1] = row
+    if row then
+      row[age] = (now() - state.time) / 1e6
+      rows[#rows + 1] = row
+    end
   end
   if #rows == 0 then return nil end
   table.sort(rows, function(a, b) return a[age] > b[age] end)

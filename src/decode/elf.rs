@@ -36,6 +36,8 @@ pub struct Segment {
     pub address: u64,
     /// Size in the file, in bytes.
     pub file_size: u64,
+    /// Size in memory, in bytes: that in the file, and zeros behind it.
+    pub size: u64,
 }
 
 /// A section header.
@@ -266,6 +268,7 @@ impl<'a> Elf<'a> {
                 offset: wide(8)?,
                 address: wide(16)?,
                 file_size: wide(32)?,
+                size: wide(40)?,
             },
             false => Segment {
                 kind,
@@ -273,6 +276,7 @@ impl<'a> Elf<'a> {
                 offset: narrow(4)?,
                 address: narrow(8)?,
                 file_size: narrow(16)?,
+                size: narrow(20)?,
             },
         })
     }

@@ -1,13 +1,14 @@
 //! Fits wide tables to a terminal: removes blanks first, then the middle of long names, then
-//! optional columns.
+//! optional columns, then the middle of short names.
 //!
 //! Numbers are never cut. Names of C++ and Rust functions are cut in the middle, which is mostly
 //! types. Percentiles are optional columns: JSON and a wider terminal show them.
 
 use super::layout::TableLayout;
 
-/// Minimum number of characters that a name keeps.
+/// Minimum number of characters that a name keeps: beside optional columns, and without them.
 const LEAST: usize = 16;
+const LEAST_OF_ALL: usize = 8;
 
 /// Narrows a table until its rows have at most `room` characters, or cannot become narrower.
 /// Returns the titles of the columns that were omitted.
@@ -22,7 +23,7 @@ pub(super) fn fit(laid: &mut TableLayout, room: usize) -> Vec<Vec<u8>> {
         omitted.push(laid.titles.remove(i).text);
         laid.rows.iter_mut().filter(|row| i < row.len()).for_each(|row| _ = row.remove(i));
     }
-    for names in [usize::MAX, LEAST] {
+    for names in [usize::MAX, LEAST, LEAST_OF_ALL] {
         let least = all(laid, names);
         let widths = laid.columns.iter().map(|column| column.width);
         let mut total = gaps(laid) + widths.sum::<usize>();

@@ -41,6 +41,15 @@ pub fn executable(pid: u32) -> io::Result<Vec<ProcMapping>> {
     rows(&format!("/proc/{pid}/maps"), |permissions| permissions.contains(&b'x'))
 }
 
+/// Returns all mappings of a process, given one of its threads, by address; none for a zombie or a
+/// kernel thread.
+///
+/// # Errors
+/// There is no such process, or this user may not read its mappings.
+pub fn all(pid: u32) -> io::Result<Vec<ProcMapping>> {
+    rows(&format!("/proc/{pid}/maps"), |_| true)
+}
+
 /// Returns all mappings of this process.
 ///
 /// # Errors

@@ -106,6 +106,27 @@ function fd_path(pid, fd) end
 ---@return { args: string, uid: integer, ppid: integer, time: number }?
 function process(pid) end
 
+--- Returns the name of the memory at an address of a process: of a variable, `queue_lock` or
+--- `queue_lock+0x8`; of a file without a symbol for it, `libc.so.6+0x1d3c60`; of a mapped file,
+--- `/dev/shm/queue+0x40`; of the regions that the kernel names, `[heap]`. Process 0 is the kernel.
+--- Returns nil for other memory, if the process has ended, and in a replay. Reads /proc at each
+--- call, so keep the answer.
+---@param pid number
+---@param address number|string
+---@return string?
+function variable_name(pid, address) end
+
+--- Returns the thread that holds a futex of a process now, and the time of the run at which it was
+--- read: it held the futex during a wait that lasted longer. Known for a futex with priority
+--- inheritance (`pi`), a robust one, and a mutex of glibc that a task waits for. Returns nil
+--- otherwise, in another pid namespace than perilune's, if the process has ended, and in a replay.
+---@param pid number
+---@param address number|string
+---@param pi? boolean
+---@return integer? tid
+---@return number? time
+function futex_holder(pid, address, pi) end
+
 --- Returns the value of a sysctl, if possible as a number: `sysctl "kernel.pid_max"`; nil if it
 --- does not exist.
 ---@param name string
@@ -123,6 +144,23 @@ function cpus() end
 ---     local stolen = cpu_times()[0].stolen
 ---@return table<integer, { idle: number, stolen: number }>
 function cpu_times() end
+
+--- Returns the time in which tasks waited for a resource, `"cpu"`, `"memory"` or `"io"`: `some` is
+--- that of at least one task, `full` that of all tasks that were not idle. `avg10`, `avg60` and
+--- `avg300` are percent of the last seconds, which the kernel updates every 2 s; `total` is
+--- nanoseconds since boot. Returns nil if the kernel does not measure it, and in a replay.
+---
+---     local waits = pressure "memory"
+---     if waits then emit { some_avg10 = waits.some.avg10 } end
+---@param resource "cpu"|"memory"|"io"
+---@return { some: perilune.Stall, full: perilune.Stall? }?
+function pressure(resource) end
+
+---@class perilune.Stall
+---@field avg10 number
+---@field avg60 number
+---@field avg300 number
+---@field total number
 
 --- Returns whether the run watches threads (-p, -t, a COMMAND) and not whole CPUs; `e._instance` is
 --- then the thread.

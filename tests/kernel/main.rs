@@ -10,6 +10,7 @@ mod blktrace;
 mod breakpoints;
 mod changes;
 mod command;
+mod connections;
 mod container_names;
 mod containers;
 mod count_modes;
@@ -22,6 +23,7 @@ mod functions;
 mod groups;
 mod heap;
 mod hotplug;
+mod interrupts;
 mod kernel_filters;
 mod kmemleak;
 #[cfg(target_arch = "x86_64")]
@@ -88,6 +90,7 @@ fn main() -> ExitCode {
         breakpoints::waiting::tests(),
         changes::tests(),
         command::tests(),
+        connections::tests(),
         container_names::tests(),
         containers::tests(),
         count_modes::tests(),
@@ -100,6 +103,7 @@ fn main() -> ExitCode {
         heap::tests(),
         groups::tests(),
         hotplug::tests(),
+        interrupts::tests(),
         kernel_filters::tests(),
         kmemleak::tests(),
         lockups::tests(),

@@ -81,7 +81,8 @@ fn each_dirty_page_is_counted_and_written_back() {
 }
 
 /// `chain GROUP/cgroup.procs MIB FILE [PID]`: enters the group, and writes MIB to FILE; with PID,
-/// uses as much memory instead, in a child whose number it writes to PID.
+/// uses as much memory instead, in a child whose number it writes to PID, with the signal that ended
+/// it, and how many microseconds tasks waited for memory meanwhile.
 const LIMITED: &str = r#"
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -95,16 +96,26 @@ static void enter(const char *procs) {
     if (fd < 0 || write(fd, "0", 1) != 1) _exit(2);
     close(fd);
 }
+static unsigned long long stalled(void) {
+    unsigned long long total = 0;
+    FILE *file = fopen("/proc/pressure/memory", "r");
+    const char *line = "some avg10=%*f avg60=%*f avg300=%*f total=%llu";
+    if (!file || fscanf(file, line, &total) != 1) return 0;
+    fclose(file);
+    return total;
+}
 int main(int argc, char **argv) {
     static char data[65536];
     long bytes = atol(argv[2]) << 20;
+    unsigned long long before = stalled();
     pid_t child = fork();
     if (child) {
         int status;
         waitpid(child, &status, 0);
         if (argc < 5) return status != 0;
         FILE *file = fopen(argv[4], "w");
-        fprintf(file, "%d %d", child, WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+        fprintf(file, "%d %d %llu", child, WIFSIGNALED(status) ? WTERMSIG(status) : 0,
+                stalled() - before);
         return fclose(file);
     }
     enter(argv[1]);
@@ -199,11 +210,13 @@ fn the_victim_of_the_oom_killer_is_the_process_that_grew() {
     let group = Limited::new("oom");
     let folder = tempfile::tempdir().expect("a temporary folder");
     let pid = folder.path().join("pid").to_string_lossy().into_owned();
+    let before = stalled_us();
     let (run, _program) = group.run(&["oom"], &[&pid]);
+    let after = stalled_us();
     let text = fs::read_to_string(&pid).expect("the program wrote it");
-    let (child, signal) = text.split_once(' ').expect("a process and a signal");
-    assert_eq!(signal, libc::SIGKILL.to_string());
-    let child: u32 = child.parse().expect("a number");
+    let written: Vec<u32> = text.split(' ').map(|word| word.parse().expect("a number")).collect();
+    let [child, signal, least_us] = written[..] else { panic!("{text}") };
+    assert_eq!(signal, libc::SIGKILL as u32);
     let victim = run.of("row").find(|row| row["victim"].is_string());
     let victim = victim.unwrap_or_else(|| panic!("no kill: {:?}", run.objects));
     assert_eq!((&victim["pid"], &victim["victim"]), (&child.into(), &"chain".into()), "{victim}");
@@ -216,4 +229,21 @@ fn the_victim_of_the_oom_killer_is_the_process_that_grew() {
     if victim["anon_kib"].is_number() {
         assert!(range.contains(&mib(victim, "anon_kib", 1024)), "{victim}");
     }
+    let pressure = run.of("row").find(|row| row["table"] == "pressure" && row["tasks"] == "some");
+    let (Some(before), Some(after)) = (before, after) else {
+        return assert_eq!(pressure, None, "the kernel does not measure it");
+    };
+    let pressure = pressure.unwrap_or_else(|| panic!("no pressure: {:?}", run.objects));
+    // The program measures a part of the run, and the test a longer time.
+    let waited = (pressure["waited_ms"].as_f64().expect("a number") * 1e3).round() as u64;
+    let range = u64::from(least_us)..=after - before;
+    assert!(range.contains(&waited), "{waited} not in {range:?}: {pressure}");
+    assert!(victim["some10"].is_number() && victim["full60"].is_number(), "{victim}");
+}
+
+/// Returns the microseconds since boot in which a task waited for memory.
+fn stalled_us() -> Option<u64> {
+    let text = fs::read_to_string("/proc/pressure/memory").ok()?;
+    let some = text.lines().find(|line| line.starts_with("some "))?;
+    some.rsplit_once("total=")?.1.parse().ok()
 }

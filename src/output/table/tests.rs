@@ -325,8 +325,10 @@ fn lines_fit_the_terminal_and_keep_all_numbers() {
         ]
     );
     assert_eq!(lines(Some(30))[1], "std::vect…ush_back   2 1000000");
+    assert_eq!(lines(Some(24))[1], "std::vec…sh_back 1000000");
+    assert_eq!(lines(Some(20))[1], "std::v…_back 1000000");
     // It cannot become narrower.
-    assert_eq!(lines(Some(5))[1], "std::vec…sh_back 1000000");
+    assert_eq!(lines(Some(5))[1], "std:…ack 1000000");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Functions that describe the machine: `machine sysctl cpu_times`.
+//! Functions that describe the machine: `machine sysctl cpu_times pressure`.
 
 use mlua::{Function, IntoLua as _, Lua, Table, Value};
 
@@ -8,6 +8,7 @@ use crate::sys::cpu_model::{CpuModel, split_lock_detection};
 use crate::sys::cpu_time::away_times;
 use crate::sys::cpus::online_cpus;
 use crate::sys::machine;
+use crate::sys::pressure::{self, Stall};
 
 /// Adds the functions.
 ///
@@ -17,7 +18,8 @@ pub(super) fn register(api: &Registry<'_>) -> mlua::Result<()> {
     let lua = api.lua();
     api.globals.set("machine", machine_table(lua)?)?;
     api.globals.set("sysctl", lua.create_function(|lua, name: String| sysctl(lua, &name))?)?;
-    api.globals.set("cpu_times", cpu_times(api)?)
+    api.globals.set("cpu_times", cpu_times(api)?)?;
+    api.globals.set("pressure", pressure(api)?)
 }
 
 fn machine_table(lua: &Lua) -> mlua::Result<Table> {
@@ -76,4 +78,29 @@ fn cpu_times(api: &Registry<'_>) -> mlua::Result<Function> {
         }
         Ok(table)
     })
+}
+
+/// Returns `pressure(resource)`: a table with `some` and `full`; nil if the kernel does not measure
+/// it, and in a replay.
+fn pressure(api: &Registry<'_>) -> mlua::Result<Function> {
+    let is_live = api.liveness();
+    api.lua().create_function(move |lua, resource: String| {
+        if !is_live() {
+            return Ok(None);
+        }
+        let Ok(found) = pressure::pressure(&resource) else { return Ok(None) };
+        let table = lua.create_table_with_capacity(0, 2)?;
+        table.set("some", stall(lua, found.some)?)?;
+        table.set("full", found.full.map(|full| stall(lua, full)).transpose()?)?;
+        Ok(Some(table))
+    })
+}
+
+fn stall(lua: &Lua, stall: Stall) -> mlua::Result<Table> {
+    let table = lua.create_table_with_capacity(0, 4)?;
+    for (name, average) in ["avg10", "avg60", "avg300"].into_iter().zip(stall.averages) {
+        table.set(name, average)?;
+    }
+    table.set("total", stall.total_us as f64 * 1e3)?;
+    Ok(table)
 }

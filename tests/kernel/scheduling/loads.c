@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -177,7 +178,7 @@ static void *waits(void *none) {
         pthread_mutex_unlock(&mutex);
         pthread_barrier_wait(&barrier);
     }
-    fprintf(out, "waited %f\nwaits %d\nmutex %lu\n", waited, waits, (unsigned long)&mutex);
+    fprintf(out, "waited %f\nwaits %d\n", waited, waits);
     return none;
 }
 
@@ -188,6 +189,44 @@ static void locks(void) {
     pthread_create(&threads[0], NULL, holds, NULL);
     pthread_create(&threads[1], NULL, waits, NULL);
     for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
+}
+
+struct pair { long before; pthread_mutex_t mutex; };
+static struct pair left = {0, PTHREAD_MUTEX_INITIALIZER};
+static pthread_mutex_t right;
+
+static void *takes_left(void *none) {
+    prctl(PR_SET_NAME, "lefty");
+    pthread_mutex_lock(&left.mutex);
+    pthread_barrier_wait(&barrier);
+    pthread_mutex_lock(&right);
+    return none;
+}
+
+static void *takes_right(void *none) {
+    prctl(PR_SET_NAME, "righty");
+    pthread_mutex_lock(&right);
+    pthread_barrier_wait(&barrier);
+    pthread_mutex_lock(&left.mutex);
+    return none;
+}
+
+// Two threads that each hold a mutex, the right one with priority inheritance, and wait for the
+// other one. Ends its parent after a while.
+static void deadlock(void) {
+    pthread_t threads[2];
+    pthread_mutexattr_t inherits;
+    pthread_mutexattr_init(&inherits);
+    pthread_mutexattr_setprotocol(&inherits, PTHREAD_PRIO_INHERIT);
+    pthread_mutex_init(&right, &inherits);
+    pthread_barrier_init(&barrier, NULL, 2);
+    pthread_create(&threads[0], NULL, takes_left, NULL);
+    pthread_create(&threads[1], NULL, takes_right, NULL);
+    usleep(500000);
+    fprintf(out, "offset %zu\n", offsetof(struct pair, mutex));
+    fflush(out);
+    kill(getppid(), SIGINT);
+    pause();
 }
 
 // Writes 16 times 4096 bytes, 8 times 100 and 4 times 3 to /dev/null.
@@ -218,7 +257,8 @@ static void moves(void) {
 int main(int argc, char **argv) {
     struct { const char *name; void (*run)(void); } modes[] = {
         {"spins", spins}, {"queue", queue}, {"sleeps", sleeps},
-        {"locks", locks}, {"writes", writes}, {"moves", moves},
+        {"locks", locks}, {"deadlock", deadlock}, {"writes", writes},
+        {"moves", moves},
     };
     if (argc != 3 || !(out = fopen(argv[2], "w"))) return 2;
     for (unsigned i = 0; i < sizeof modes / sizeof *modes; i++) {
