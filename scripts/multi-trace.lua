@@ -36,7 +36,7 @@ local m = monitor {
     duration { "only-than", unit = "ns", help = "like --than, and do not count shorter pairs" },
     duration { "max-age", unit = "s", help = "drop a start that has no end after this time" },
     flag { "histogram", help = "with --impl delay: also draw a histogram of each pair" },
-    "detail", "perins", "heatmap",
+    "detail", "perins", "heatmap", "perfetto",
   },
 }
 

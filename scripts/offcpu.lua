@@ -10,8 +10,9 @@
 -- without frame pointers: use --call-graph dwarf.
 --   perilune offcpu -p 1234
 --   perilune offcpu --wakers -i 1000
+--   perilune offcpu -D --heatmap sleeps.html
 --   perilune offcpu -D --filter 'nginx*' --flame-graph sleeps --weight time
-local sched = require "sched"
+local explore, sched = require "explore", require "sched"
 
 local m = monitor {
   summary = "where tasks sleep and who wakes them, with both stacks",
@@ -32,8 +33,10 @@ function m.init(opt)
   local times = not graph and latency { "comm", at, "waker", from, count = "sleeps",
     top = opt.rows, percentiles = not stacks }
   local asleep = pending { "stack", key = "tid" }
+  local add = stacks and explore.stacks(opt, "ns")
 
   local function ended(name, sleep, ns, waker, stack)
+    if add then add(sleep.time + ns, ns, name, sleep.stack, stack, waker) end
     if graph then graph:add(name, sleep.stack, stack, waker, ns)
     else times:add(ns, name, sleep.stack, waker, stack) end
   end
@@ -47,6 +50,7 @@ function m.init(opt)
   end)
 
   function m.deinit()
+    add = nil                                              -- the sleeps below have no end
     for tid, sleep in asleep:each() do
       ended(comm(tid --[[@as integer]]), sleep, now() - sleep.time, "(asleep)", stack.none)
     end

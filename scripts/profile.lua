@@ -13,7 +13,8 @@
 --   perilune profile --by cpu --idle
 --   perilune profile -F 0 -i 1000
 --   perilune profile -F 997 -g --flame-graph cpu -i 600000
-local share = require "share"
+--   perilune profile -F 997 --heatmap cpu.html
+local explore, share = require "explore", require "share"
 
 local m = monitor {
   summary = "sample what the CPUs run: shares of processes, stacks, flame graphs",
@@ -21,7 +22,7 @@ local m = monitor {
   idle = "a task is sampled after it ran for a period, 10 ms at -F 100; try -F 9999",
   options = {
     event { "event", short = "e", help = "sample this event" },
-    "freq", "period", "call-graph", "flame-graph",
+    "freq", "period", "call-graph", "flame-graph", "perfetto",
     "exclude-user", "exclude-kernel", "exclude-guest", "guest",
     percent { "than", help = "only print samples, with stacks, while a CPU is busier than this" },
     choice { "by", of = { "process", "thread", "cpu" }, default = "process",
@@ -39,9 +40,10 @@ function m.init(opt)
   local ev, busy = share.sampled(opt), nil
   if opt.than then busy = share.busier(ev, opt.than) end
   local printed, symbol = opt.call_graph or opt.than or opt.as_events, stack.format "symbol"
-  local samples = not printed and share.table(ev, opt)
+  local samples, add = not printed and share.table(ev, opt), explore.stacks(opt)
   ev:each(function(e)
     if busy and not busy(e) then return end
+    if add and e._tid ~= 0 then add(e._time, 1, e._comm, e._stack) end
     if opt.as_events then emit(e, { ["function"] = symbol(e._function) })
     elseif samples then samples:add(e)
     elseif not opt.idle or e._tid ~= 0 then emit(e) end

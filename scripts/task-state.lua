@@ -26,7 +26,7 @@ local m = monitor {
     flag { "no-interruptible", help = "all states but interruptible sleep (S)" },
     flag { "wakers", help = "also show who woke the tasks" },
     duration { "than", unit = "ms", help = "print stays longer than this" },
-    "filter", "weight", "perins", "call-graph", "flame-graph",
+    "filter", "weight", "perins", "call-graph", "flame-graph", "perfetto",
   },
 }
 

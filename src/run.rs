@@ -50,6 +50,7 @@ mod schedule;
 mod scope;
 pub mod session;
 mod show;
+mod timeline;
 mod workload;
 
 /// How a run ended.

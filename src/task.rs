@@ -201,6 +201,11 @@ impl Tasks {
         if tid == 0 { Some(0) } else { Some(self.known.get(&tid)?.pid) }
     }
 
+    /// Returns the known threads, in no order.
+    pub fn tids(&self) -> impl Iterator<Item = u32> + '_ {
+        self.known.keys().copied()
+    }
+
     /// Returns the process that created the thread's process. An orphan keeps its first parent.
     pub fn parent(&self, tid: u32) -> Option<u32> {
         let parent = self.known.get(&tid)?.parent;

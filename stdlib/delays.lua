@@ -37,6 +37,8 @@ end
 ---@field has_key? fun(e: perilune.Sample, key: any): boolean
 --- Returns further values of a delay, pairs of name and value, from its start and its columns.
 ---@field values? fun(start: perilune.State, ...: any): table[]
+---@field span? fun(start: perilune.State, e: perilune.Sample, delay: number, ...: any) with
+--- --perfetto, adds the delay to the timeline
 --- Replaces the function of `delays.printer`.
 ---@field print? fun(start: perilune.State, e: perilune.Sample, delay: number, ...: any)
 
@@ -89,9 +91,11 @@ function delays.table(opt, spec, look)
   local times, heat = latency(spec), opt.heatmap and heat_map {}
   local print = look and look.print ---@type function?
   if not print and (opt.than or opt.only_than) then print = delays.printer(opt, look) end
+  local span = opt.perfetto and look and look.span
   return function(start, e, delay, ...)
     times:add(delay, ...)
     if heat then heat:add(e._time, delay) end
+    if span then span(start, e, delay, ...) end
     if print then print(start, e, delay, ...) end
   end, times
 end

@@ -256,8 +256,19 @@ function relation.delay(groups, opt, look)
   local named, key, from, to, called, shown = columns_of(opt)
   local spec, than = { key, from, to }, opt.than or opt.only_than
   for name, value in pairs(look or {}) do spec[name] = value end
-  local name, has_key, as
+  local name, has_key, as, is_thread
+  local pairs_named = {}
   local add, times = delays.table(opt, spec, {
+    span = function(_, e, delay, k, first, number)
+      local pair = first * 1000 + number
+      local text = pairs_named[pair]
+      if not text then
+        text = name(first) .. " => " .. name(number)
+        pairs_named[pair] = text
+      end
+      span { name = text, delay = delay, tid = is_thread and k or e._tid,
+        fields = { [called] = shown(k) } }
+    end,
     has_key = function(e, k) return has_key(e, k) end,
     heading = function(k, first, number)
       return { { "start", name(first) }, { "end", name(number) }, { called, shown(k) } }
@@ -274,6 +285,7 @@ function relation.delay(groups, opt, look)
     if spread then spread:add(delay, first, number) end
   end
   name, has_key, as = relation.stages(groups, opt, on)
+  is_thread = on.stages[1].threads
   named(name, has_key, as)
   return function()
     return times, spread, still_open.of_stages(on.stages, { called, shown }, { "start", name })

@@ -129,6 +129,7 @@ end
 ---@param stays perilune.States
 function sched.follow(stays, opt)
   local after, DEAD, RUNNING, only = sched.after, sched.DEAD, sched.RUNNING, sched.mask(opt)
+  if only and opt.perfetto then error("--perfetto needs every switch; omit -S and -D", 0) end
   if opt.no_interruptible then
     function after(prev_state)
       local state = sched.after(prev_state)

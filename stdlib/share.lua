@@ -1,5 +1,5 @@
 --- Shares in percent: those that add up to 100, and shares of a CPU's time.
-local cpu_modes = require "cpu_modes"
+local cpu_modes, explore = require "cpu_modes", require "explore"
 
 local share = {}
 
@@ -184,13 +184,14 @@ local function excluded(opt)
 end
 
 --- Declares the event of -e, else the most precise one that opens, with the function of each
---- sample, and with -g or --than its stack. Raises an error if --than is given and the event does
---- not measure how busy a CPU is: only clocks and cycles do.
+--- sample, and with -g, --perfetto or --than its stack. Raises an error if --than is given and the
+--- event does not measure how busy a CPU is: only clocks and cycles do.
 ---@return perilune.Evsel
 function share.sampled(opt)
+  local stacks = opt.than or opt.perfetto or explore.is_wanted(opt)
   local ev = evsel(opt.event or opt.than and SHARE or SAMPLES, {
     freq = not opt.period and opt.freq, period = opt.period,
-    stack = opt.call_graph or opt.than and "fp", functions = true, exclude = excluded(opt),
+    stack = opt.call_graph or stacks and "fp", functions = true, exclude = excluded(opt),
   })
   local name = ev.name
   local cycles = name:find "^ref%-cycles" or name:find "^cycles" and not opt.period
@@ -206,8 +207,8 @@ end
 --- thread may be more: it includes children that run at the same time.
 ---@return fun(seconds: number): perilune.Counters
 function share.counted(opt)
-  if opt.call_graph or opt.than or opt.as_events then
-    error("-F 0 takes no samples: omit it, or omit -g, --flame-graph and --than", 0)
+  if opt.call_graph or opt.than or opt.perfetto or opt.as_events or explore.is_wanted(opt) then
+    error("-F 0 takes no samples: omit it, or omit -g, --flame-graph, --heatmap, --perfetto and --than", 0)
   end
   -- Not sched_stat_runtime: the kernel counts it on the CPU that accounts the time, and a task that
   -- wakes another one accounts the time of that task's CPU.

@@ -7,4 +7,6 @@ pub mod flame;
 pub mod frame;
 pub mod heat;
 pub mod metric;
+pub mod stacks_over_time;
 pub mod time_grid;
+pub mod timeline;

@@ -115,7 +115,8 @@ fn profile(tables: &[(&str, &Flame)], begin: Stamp, end: Stamp) -> Profile {
     let mut locations: HashMap<(i64, bool), u64> = HashMap::new();
     for (at, (name, flame)) in tables.iter().enumerate() {
         let unit = if flame.unit.is_empty() { "stacks" } else { &flame.unit };
-        let name = if name.is_empty() { unit } else { name };
+        // `kv` is the name of a table that has neither a title nor a count.
+        let name = if name.is_empty() || *name == "kv" { unit } else { name };
         let kind = ValueKind { name: strings.index(name), unit: strings.index(pprof_unit(unit)) };
         profile.sample_type.push(kind);
         for (frames, weight) in flame.stacks() {

@@ -4,21 +4,25 @@
 //! line for each delay as it comes. For any other script, FILE.svg shows when events came. If the
 //! monitor prints events, these are the printed ones, each at its own time; with `--than` only
 //! those over the threshold. A monitor that only aggregates shows all events that it received.
+//!
+//! FILE.html is a page with the script's stacks over time (`stack_map`), to be explored in a
+//! browser.
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 
 use super::flames::text;
 use super::request::RunRequest;
 use crate::base::report::coverage::Coverage;
 use crate::base::report::draw::Stamp;
 use crate::base::report::heat::Heat;
+use crate::base::report::stacks_over_time::StacksOverTime;
 use crate::output::file::AtomicFile;
-use crate::output::svg::Caption;
-use crate::output::{heatmap, lat_file::Latencies, latency_heatmap};
+use crate::output::svg::{self, Caption};
+use crate::output::{heat_page, heatmap, lat_file::Latencies, latency_heatmap};
 use crate::script::option::value::OptionValue;
 use crate::stat::{heat_map::HeatMap, leaf::SharedAggregate};
 use crate::sys::clock::local_zone;
@@ -31,6 +35,9 @@ pub(super) struct Heatmap {
     /// Draw only the printed events, even if there are none: a threshold is given.
     than: bool,
     delays: Option<Delays>,
+    /// Whether the file is a page of stacks, and the function that returns them.
+    is_page: bool,
+    stacks: Option<Box<dyn Fn() -> StacksOverTime>>,
 }
 
 /// The delays of a script, and the file that lists them.
@@ -48,11 +55,15 @@ impl Heatmap {
     /// The file cannot be created.
     pub(super) fn begin(request: &RunRequest) -> Result<Option<Heatmap>> {
         let Some(name) = text(&request.values, "heatmap") else { return Ok(None) };
-        let path = PathBuf::from(format!("{}.svg", name.strip_suffix(".svg").unwrap_or(name)));
+        let is_page = name.ends_with(".html");
+        let path = match is_page {
+            true => PathBuf::from(name),
+            false => PathBuf::from(format!("{}.svg", name.strip_suffix(".svg").unwrap_or(name))),
+        };
         let picture = AtomicFile::begin(&path).context("--heatmap")?;
         let than = request.values.get("than").is_some_and(OptionValue::is_given);
         let monitor = request.monitor.name.clone();
-        Ok(Some(Heatmap { path, picture, monitor, than, delays: None }))
+        Ok(Some(Heatmap { path, picture, monitor, than, delays: None, is_page, stacks: None }))
     }
 
     /// Draws and lists the delays of `of` from now on; `begin` is the start of the run.
@@ -68,6 +79,28 @@ impl Heatmap {
         let file = Latencies::begin(out, begin, &local_zone()).context("--heatmap")?;
         of.borrow_mut().keep_points();
         self.delays = Some(Delays { of, path, file });
+        Ok(())
+    }
+
+    /// Returns whether the file is a page of stacks.
+    pub(super) fn is_page(&self) -> bool {
+        self.is_page
+    }
+
+    /// Draws these stacks.
+    ///
+    /// # Errors
+    /// There are none.
+    pub(super) fn follow_stacks(
+        &mut self,
+        stacks: Option<Box<dyn Fn() -> StacksOverTime>>,
+    ) -> Result<()> {
+        ensure!(
+            stacks.is_some(),
+            "--heatmap {}: this monitor has no stacks over time; name a file that ends in .svg",
+            self.path.display()
+        );
+        self.stacks = stacks;
         Ok(())
     }
 
@@ -112,8 +145,16 @@ impl Heatmap {
         let caption =
             |words, total| Caption::of(&self.monitor, words, total, between, &zone, coverage);
         let mut out = BufWriter::new(self.picture.file());
-        let (drawn, summary) = match self.delays.take() {
-            Some(Delays { of, path, file }) => {
+        let stacks = self.stacks.take().map(|stacks| stacks());
+        let (drawn, summary) = match (self.delays.take(), &stacks) {
+            (_, Some(stacks)) => {
+                let total = stacks.total();
+                let caption = caption(("stacks over time", stacks.unit.as_str()), total);
+                let amount = svg::amount(total, &stacks.unit);
+                let summary = format!("wrote {} ({amount})", self.path.display());
+                (heat_page::write(stacks, &caption, &mut out), summary)
+            }
+            (Some(Delays { of, path, file }), None) => {
                 let of = of.borrow();
                 let total = of.map().total();
                 let caption = caption(("delays over time", "delays"), total);
@@ -129,7 +170,7 @@ impl Heatmap {
                 }
                 (drawn, summary)
             }
-            None => {
+            (None, None) => {
                 let total = heat.total();
                 let caption = caption(("events over time", "events"), total);
                 let summary = format!("wrote {} ({total} events)", self.path.display());

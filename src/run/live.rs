@@ -19,6 +19,7 @@ use super::request::{RunOptions, RunRequest};
 use super::schedule::{Overhead, Schedule};
 use super::scope::{WatchScope, of_rings};
 use super::show::{Files, Show};
+use super::timeline;
 use super::workload;
 use crate::base::report::coverage::Coverage;
 use crate::base::report::draw::Level;
@@ -72,6 +73,7 @@ pub(super) fn run(
         Ok(live) => live,
         Err(why) => return not_opened(why, request, &roles),
     };
+    timeline::begin(request, &host)?;
     attach(&mut host, &live, &roles, settings)?;
     let screen = begin_output(&host, request, &mut live, &roles)?;
     let context = host.context().clone();
@@ -83,6 +85,7 @@ pub(super) fn run(
 
     live.enable_side()?;
     read_tasks(&host, &source, workload.is_some());
+    host.context().tap_tasks();
     live.enable(source.workload)?;
     context.set_clock(*live.clock());
     begin_notes(&context, &catalog);

@@ -12,6 +12,7 @@ use super::request::{RunOptions, RunRequest};
 use super::schedule::{Overhead, Schedule};
 use super::scope::setting;
 use super::show::{Files, Show};
+use super::timeline;
 use crate::base::event::slot::Slot;
 use crate::base::report::draw::{Level, Stamp};
 use crate::base::text::units::human_ns;
@@ -48,8 +49,9 @@ pub(super) fn run(
     host.begin(&options, &setting, rules)?;
     let roles = host.roles();
     let mut batch = Batch::new(roles.len());
-    host.attach(batch.addresses())?;
     let start = Stamp { wall_ns: replay.wall_ns(), clock_ns: 0 };
+    timeline::begin_replayed(request, &host, start, processors)?;
+    host.attach(batch.addresses())?;
     let out = super::output(request, start, 0)?;
     let frames = Frames::of(&replay);
     let naming = frames.naming();
@@ -122,7 +124,7 @@ fn play_all(
             context.note(Level::Info, &text);
         }
         player.switch(host);
-        show.write_delays();
+        show.write_growing_files();
         if host.ended() {
             break;
         }

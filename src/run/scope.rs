@@ -92,6 +92,7 @@ pub(super) fn setting(
         totals: settings.total,
         metrics: settings.prometheus.is_some(),
         flame: flames::options(&request.values),
+        timeline: flames::text(&request.values, "perfetto").is_some(),
     })
 }
 

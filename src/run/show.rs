@@ -1,11 +1,12 @@
 //! Draws reports and their coverage, per interval and at the end.
 
 use std::io;
+use std::path::PathBuf;
 
 use anyhow::{Context as _, ensure};
 
 use super::filters;
-use super::flames::Flames;
+use super::flames::{self, Flames};
 use super::heatmap::Heatmap;
 use super::metrics::MetricsServer;
 use super::profiles::Profiles;
@@ -33,6 +34,8 @@ pub(super) struct Show {
     flames: Option<Flames>,
     profiles: Option<Profiles>,
     heatmap: Option<Heatmap>,
+    /// The file of the timeline.
+    timeline: Option<PathBuf>,
     files_failed: Option<anyhow::Error>,
     metrics: Option<MetricsServer>,
 }
@@ -42,11 +45,13 @@ pub(super) struct Files {
     flames: Option<Flames>,
     profiles: Option<Profiles>,
     heatmap: Option<Heatmap>,
+    timeline: Option<PathBuf>,
 }
 
 impl Files {
     /// No files.
-    pub(super) const NONE: Files = Files { flames: None, profiles: None, heatmap: None };
+    pub(super) const NONE: Files =
+        Files { flames: None, profiles: None, heatmap: None, timeline: None };
 
     /// Creates the files that the options request.
     ///
@@ -62,14 +67,22 @@ impl Files {
                 picture.display()
             );
         }
-        Ok(Files { flames, profiles: Profiles::begin(request)?, heatmap })
+        let named = |option| flames::text(&request.values, option);
+        for other in ["pprof", "firefox", "heatmap"] {
+            ensure!(
+                named("perfetto").is_none() || named("perfetto") != named(other),
+                "--perfetto and --{other} would both write one file; name two"
+            );
+        }
+        let timeline = named("perfetto").map(PathBuf::from);
+        Ok(Files { flames, profiles: Profiles::begin(request)?, heatmap, timeline })
     }
 }
 
 impl Show {
     /// Creates a view that draws to the output in `shared`, which is `screen` if there is one.
     pub(super) fn new(shared: SharedContext, screen: Option<Screen>, files: Files) -> Self {
-        let Files { flames, profiles, heatmap } = files;
+        let Files { flames, profiles, heatmap, timeline } = files;
         let foreground = screen.is_some();
         let mut show = Show {
             shared,
@@ -81,6 +94,7 @@ impl Show {
             flames,
             profiles,
             heatmap,
+            timeline,
             files_failed: None,
             metrics: None,
         };
@@ -123,8 +137,10 @@ impl Show {
     /// A requested file cannot be created.
     pub(super) fn serve(&mut self, host: &Host, request: &RunRequest) -> anyhow::Result<()> {
         let begin = self.stamp(0.0);
-        if let (Some(heatmap), Some(delays)) = (&mut self.heatmap, host.heat_map()) {
-            heatmap.follow(delays, begin)?;
+        match (&mut self.heatmap, host.heat_map()) {
+            (Some(page), _) if page.is_page() => page.follow_stacks(host.stacks_over_time())?,
+            (Some(heatmap), Some(delays)) => heatmap.follow(delays, begin)?,
+            _ => {}
         }
         let (monitor, anywhere) = (request.monitor.name.clone(), request.options.allow_unsafe);
         host.write_flames(Box::new(move |name, flame| {
@@ -139,10 +155,12 @@ impl Show {
         Ok(())
     }
 
-    /// Writes the delays that have come since the last call. A failure ends the run, because the
-    /// user asked for this file.
-    pub(super) fn write_delays(&mut self) {
+    /// Writes the delays and the timeline that have come since the last call. A failure ends the
+    /// run, because the user asked for these files.
+    pub(super) fn write_growing_files(&mut self) {
         let written = self.heatmap.as_mut().map_or(Ok(()), Heatmap::write_delays);
+        let flushed = || self.shared.flush_timeline().context("--perfetto");
+        let written = written.and_then(|()| flushed());
         if let (Err(why), None) = (written, &self.files_failed) {
             self.files_failed = Some(why);
             self.closed = true;
@@ -187,12 +205,21 @@ impl Show {
             flames.take(drawn, now, coverage, last).context("--flame-graph")?;
             summary.extend(if last { flames.summary() } else { Vec::new() });
         }
+        if last && let Some(written) = self.end_timeline(now, coverage)? {
+            summary.push(written);
+        }
         if last && let Some(heatmap) = self.heatmap.take() {
             let (all, emitted) = self.shared.take_times();
             let heat = heatmap.choose(all, emitted);
             summary.push(heatmap.write(&heat, time, (begin, now), coverage)?);
         }
         Ok(summary)
+    }
+
+    fn end_timeline(&self, now: Stamp, coverage: &Coverage) -> anyhow::Result<Option<String>> {
+        let Some(path) = &self.timeline else { return Ok(None) };
+        let written = self.shared.end_timeline(now, coverage).context("--perfetto")?;
+        Ok(written.map(|what| format!("wrote {} ({what})", path.display())))
     }
 
     /// Shows the screen, if there is one.
@@ -324,7 +351,7 @@ impl Show {
 
     /// Writes the output since the last report.
     pub(super) fn flush_events(&mut self) {
-        self.write_delays();
+        self.write_growing_files();
         self.flush();
     }
 

@@ -31,6 +31,7 @@ mod registry;
 mod report;
 mod sample_fields;
 mod source;
+mod span;
 mod stacks;
 mod tasks;
 
@@ -62,6 +63,7 @@ pub(super) fn register(
     expression::register(&api)?;
     evsel::register(&api, vm.is_unsafe())?;
     emit::register(&api)?;
+    span::register(&api)?;
     source::register(&api, vm.loader())?;
     report::register(&api)?;
     counters::register(&api)?;

@@ -32,6 +32,7 @@ use heat::Heats;
 use notes::EarlyNotes;
 use past::Past;
 use texts::Texts;
+use timeline::TimelineTap;
 
 pub(super) mod derived;
 pub(super) mod emit;
@@ -44,6 +45,7 @@ pub(super) mod record;
 pub mod shared;
 pub(super) mod state;
 pub mod texts;
+pub(super) mod timeline;
 pub mod timers;
 
 /// The state behind the functions of a running script.
@@ -91,6 +93,10 @@ pub(super) struct RunContext {
     pub(super) no_stacks: bool,
     /// Times of events, with `--heatmap`.
     pub(super) heats: Heats,
+    /// The timeline of the run, with `--perfetto`.
+    timeline: Option<Box<TimelineTap>>,
+    /// Role of the event that the timeline got last.
+    tapped: u16,
     /// Frames of the event that is printed.
     pub(super) frames: Vec<Frame>,
     /// In-kernel filters that are evaluated in user space, for the leaf `met`.
@@ -128,6 +134,8 @@ impl RunContext {
             flame_counts: None,
             no_stacks: false,
             heats: Heats::default(),
+            timeline: None,
+            tapped: 0,
             frames: Vec::new(),
             filters: Vec::new(),
             cgroups: Cgroups::default(),

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use anyhow::{Context as _, bail};
 use mlua::{Function, Table};
 
+use super::context::leaf;
 use super::context::printers::Printers;
 use super::context::shared::SharedContext;
 use super::evsel::role::Role;
@@ -218,6 +219,9 @@ impl Dispatch {
         native.set("order", address(addresses.order))?;
         native.set("kinds", address(addresses.kinds))?;
         native.set("starts", address(addresses.starts))?;
+        if self.shared.has_timeline() {
+            native.set("tap", address(leaf::tap as *const ()))?;
+        }
         native.set("failed", self.failing(addresses)?)?;
         native.set("fill", template_function(self.trusted.lua())?)?;
         self.trusted.run("driver", DRIVER, native)

@@ -219,7 +219,7 @@ impl Host {
         };
         let filters_calls = setting.per_thread
             && (roles.iter().any(is_filtered_here) || self.callbacks.of_watched_tasks());
-        let ordered = ordered || self.sources_need_order();
+        let ordered = ordered || self.sources_need_order() || setting.timeline;
         self.ordered = self.rules.order.unwrap_or(ordered || self.takes_stacks() || filters_calls);
         self.check_order()?;
         self.context.with(|context| context.roles = events);
@@ -264,6 +264,11 @@ impl Host {
     /// The runtime's own Lua failed.
     pub fn attach(&mut self, addresses: Addresses) -> anyhow::Result<()> {
         self.dispatch.attach(addresses, &self.roles())
+    }
+
+    /// Returns whether only some tasks are watched.
+    pub fn watches_some_tasks(&self) -> bool {
+        self.state.borrow().per_thread
     }
 
     /// Returns whether events come in order of time.

@@ -152,6 +152,27 @@ local hm = {}
 ---@param ns number
 function hm:add(time, ns) end
 
+---@class perilune.StackMapSpec
+---@field unit? string unit of the weights; Dflt: samples
+
+--- Stacks over time, for the page of `--heatmap FILE.html`: a range of it can be drawn as a flame
+--- graph. A run has one: further calls return the same. See `explore.stacks`.
+---@param spec perilune.StackMapSpec
+---@return perilune.StackMap
+function stack_map(spec) end
+
+---@class perilune.StackMap
+local sm = {}
+
+--- Adds a weight to a stack.
+---@param cell number time in units of 20 ms
+---@param comm string the frame below the stack
+---@param stack integer
+---@param joined integer a stack above it; `stack.none` without one
+---@param waker string the frame above that; "" without one
+---@param weight number
+function sm:add(cell, comm, stack, joined, waker, weight) end
+
 ---@class perilune.FlameGraphSpec
 ---@field title? string title of the SVG image
 ---@field unit? string unit of the weights; Dflt: samples

@@ -69,6 +69,24 @@ stack.none = 1
 ---@return fun(stack: integer): string
 function stack.format(format) end
 
+---@class perilune.Span
+---@field name string
+---@field delay number length in nanoseconds
+---@field time? number its end, in nanoseconds of the run; Dflt: that of the current event
+---@field tid? number its thread; Dflt: that of the current event
+---@field track? string name of its track, below the thread; Dflt: name
+---@field fields? table<string, string|number|boolean> values to show with it
+
+--- Adds something that lasted to the timeline of `--perfetto`; does nothing without it. The monitor
+--- lists the option: `options = { "perfetto" }`.
+---
+---     local call = calls:close(e._tid, e)
+---     if call then
+---       span { name = syscall_name(e.id), delay = call.delay, fields = { result = e.ret } }
+---     end
+---@param span perilune.Span
+function span(span) end
+
 --- Returns the current name of a thread: `comm(e.pid)`; `<...>` if unknown.
 ---@param tid number
 ---@return string

@@ -41,6 +41,7 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---| "pprof" # --pprof FILE: the stacks as a profile for pprof
 ---| "firefox" # --firefox FILE: the stacks as a profile for the Firefox Profiler
 ---| "diff" # --diff OLD: the difference to an older flame graph
+---| "perfetto" # --perfetto FILE: a timeline of the events, and of what `span` adds
 ---| "heatmap" # --heatmap FILE: the delays of `heat_map`, without it the times of the events
 ---| "perins" # --perins: a table per instance; see `perins()`
 ---| "freq" # -F: samples per second; Dflt: 100

@@ -11,8 +11,8 @@ mod sleeps;
 mod spin;
 
 pub(crate) use measured::{
-    Pipes, SharedPage, alternate, faults, getppid_until_stopped, never_idle, sleeps_in_storms,
-    vforks,
+    Pipes, SharedPage, alternate, counted_sleeps, faults, getppid_until_stopped, never_idle,
+    sleeps_in_storms, vforks,
 };
 pub(crate) use names::{links_names, opens, opens_names, opens_untouched_name};
 

@@ -13,6 +13,7 @@ use crate::stat::word::Word;
 
 mod collect;
 pub(super) mod fold;
+mod over_time;
 
 /// Size limit of a table of stacks in bytes: room for some hundred thousand stacks.
 pub(super) const BYTES: usize = 32 << 20;

@@ -10,6 +10,7 @@ mod kv;
 mod latency;
 mod pending;
 mod rate;
+mod stack_map;
 mod states;
 
 /// All kinds, in the order in which messages list them. The prelude of `states` uses that of
@@ -21,6 +22,7 @@ pub(super) static AGGREGATE_KINDS: &[AggregateKind] = &[
     hist::LINEAR,
     flame_graph::KIND,
     heat_map::KIND,
+    stack_map::KIND,
     rate::KIND,
     pending::KIND,
     states::KIND,

@@ -4,7 +4,7 @@ use super::flame::{DrawnGraph, FlameOptions};
 use crate::{
     base::report::flame::Flame,
     stack::{Stacks, naming::Naming},
-    stat::{budget::Budget, heat_map::HeatMap, leaf::SharedAggregate, owners::Owners},
+    stat::{budget::Budget, heat_map::HeatMap, kv::Kv, leaf::SharedAggregate, owners::Owners},
 };
 use std::{
     cell::{Cell, OnceCell, RefCell},
@@ -38,6 +38,8 @@ pub struct AggregateSettings {
     pub write_flame: Rc<RefCell<Option<WriteFlame>>>,
     /// The heat map of the run, once a script has declared one.
     pub heat_map: Rc<OnceCell<SharedAggregate<HeatMap>>>,
+    /// Stacks over time and the unit of their weights, once a script has declared them.
+    pub stack_map: Rc<OnceCell<(SharedAggregate<Kv>, String)>>,
     /// Whether each report also collects the measurements of its tables, for metrics.
     pub measured: Rc<Cell<bool>>,
     /// Owners of the events that `pending` and `states` keep.

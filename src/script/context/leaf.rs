@@ -117,6 +117,16 @@ pub(in crate::script) unsafe extern "C" fn emit(context: *const c_void, slot: *c
     enter(inner, |context| context.emit(event.slot, event.raw, event.chain, EmitExtras::default()));
 }
 
+/// Adds the event of a slot to the timeline. FFI leaf.
+///
+/// # Safety
+/// As [`emit`].
+pub(in crate::script) unsafe extern "C" fn tap(context: *const c_void, slot: *const Slot) {
+    // SAFETY: the context is alive and the slot is valid, as this function requires.
+    let (inner, event) = unsafe { borrowed(context, slot) };
+    enter(inner, |context| context.tap(event.slot, event.raw, event.chain));
+}
+
 /// Begins the event with this number, without values in its columns: a copy of `event` at the time
 /// of `handled`, the slot under the cursor. FFI leaf.
 ///

@@ -4,6 +4,7 @@
 use anyhow::ensure;
 
 use super::{Host, Setting};
+use crate::base::report::stacks_over_time::StacksOverTime;
 use crate::script::aggregate::WriteFlame;
 use crate::script::aggregate::flame::DrawnGraph;
 use crate::stat::{heat_map::HeatMap, leaf::SharedAggregate};
@@ -56,6 +57,12 @@ impl Host {
     /// Returns the script's map of delays over time, if it has one.
     pub fn heat_map(&self) -> Option<SharedAggregate<HeatMap>> {
         self.aggregates.heat_map()
+    }
+
+    /// Returns the function that returns the script's stacks over time; None if it has none.
+    pub fn stacks_over_time(&self) -> Option<Box<dyn Fn() -> StacksOverTime>> {
+        let aggregates = self.aggregates.clone();
+        aggregates.has_stack_map().then(|| Box::new(move || aggregates.stacks_over_time()) as _)
     }
 
     /// Sets the function that writes the script's own flame graphs.

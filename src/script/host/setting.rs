@@ -43,6 +43,8 @@ pub struct Setting {
     pub flame: Option<FlameOptions>,
     /// `--total`: keep sums over the whole run.
     pub totals: bool,
+    /// `--perfetto`: add events to a timeline, in order of time.
+    pub timeline: bool,
     /// `--prometheus`: collect the measurements of each report.
     pub metrics: bool,
 }
@@ -65,6 +67,7 @@ impl Setting {
             aggregate_memory: 0,
             flame: None,
             totals: false,
+            timeline: false,
             metrics: false,
         }
     }

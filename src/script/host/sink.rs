@@ -216,6 +216,7 @@ impl Sink for Host {
         match side.what {
             SideBandKind::Fork { pid, tid, parent_pid, parent_tid } => {
                 tasks(&mut |t| t.on_fork(Fork { tid, pid, parent_tid, parent_pid }));
+                self.context.with(|context| context.tap_task(tid));
                 // The thread id may be a reused one with state that was opened after the record of
                 // the previous thread's end.
                 self.aggregates.forget_task(tid);
@@ -233,6 +234,7 @@ impl Sink for Host {
             }
             SideBandKind::Comm { pid, tid, comm, exec } => {
                 tasks(&mut |t| t.on_comm(tid, pid, comm));
+                self.context.with(|context| context.tap_task(tid));
                 self.aggregates.rename_task(tid);
                 let of_exec: fn(&Callbacks) -> &Option<Rc<Callback>> = |all| &all.on_exec;
                 let lua = self.vm.lua().clone();
@@ -279,7 +281,10 @@ impl Sink for Host {
             SideBandKind::LossWindow { from, to } => self.report_window(from, to, side.cpu),
             SideBandKind::Lost { count, from, .. } => {
                 self.coverage.lost += count;
-                self.context.with(|context| context.lose(from, side.time, count));
+                self.context.with(|context| {
+                    context.lose(from, side.time, count);
+                    context.tap_loss(side.time, side.cpu, count);
+                });
             }
             SideBandKind::Throttled => self.coverage.throttled += 1,
             SideBandKind::Undecodable => self.coverage.undecodable += 1,

@@ -31,6 +31,11 @@ pub fn options() -> Vec<OptionSpec> {
             "FILE",
             "write the stacks as a profile for the Firefox Profiler; implies -g",
         ),
+        text(
+            "perfetto",
+            "FILE",
+            "write the events and spans as a timeline for https://ui.perfetto.dev",
+        ),
         text("diff", "OLD", "draw the difference to the flame graph in OLD.folded"),
         flag("perins", None, "print a table per CPU, with -p or -t per thread, or per key"),
         OptionSpec {
@@ -58,7 +63,8 @@ pub fn options() -> Vec<OptionSpec> {
             "heatmap",
             "FILE",
             "draw the delays over time as a heat map in FILE.svg, and write each to FILE.lat; \
-             for a monitor without delays, draw the times of its events",
+             for a monitor without delays, draw the times of its events; FILE.html: a page of \
+             stacks over time, with the flame graph of each range",
         ),
         text("filter", "GLOBS", "only tasks with these names: nginx*,!java-debug"),
         text("device", "M:N,…", "only these devices, by the MAJ:MIN of lsblk"),

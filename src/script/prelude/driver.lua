@@ -12,7 +12,8 @@ local order = cast("const uint16_t *", native.order)
 local kinds = cast("const uint16_t *", native.kinds)
 local starts = cast("const uint16_t *", native.starts)
 
-local cursor, live, leave = view.cursor, view.live, view.leave
+local cursor, live, leave, ctx = view.cursor, view.live, view.leave, view.ctx
+local tap = native.tap and cast("void (*)(void *, const perilune_slot *)", native.tap)
 local setmetatable = setmetatable
 
 -- LuaJIT counts how often a function or a loop is entered, tries to compile it when it is hot, and
@@ -26,7 +27,7 @@ local setmetatable = setmetatable
 -- A predicate, which also has `...`, belongs to the walk: the handler is not changed.
 -- Each event gets a view of its own, see view.lua.
 local source = [[
-local cursor, live, slots, order, handler, setmetatable, meta, met, hidden = ...
+local cursor, live, slots, order, handler, setmetatable, meta, met, hidden, tap, ctx = ...
 local function one(...)
   local n = live.n + 1
   live.n, live.role = n, $role
@@ -50,8 +51,8 @@ end
 return one, many
 ]]
 
--- The part `handle`: with a predicate; and with -N, where events are counted because predicates
--- leave fewer than a batch has.
+-- The part `handle`: with a timeline, which gets the events that handlers get; with a predicate;
+-- and with -N, where events are counted because predicates leave fewer than a batch has.
 local chosen = "if met(e) then $handle else cursor.filtered = cursor.filtered + 1 end"
 local counted = [[
 if cursor.s.pid ~= hidden then
@@ -62,6 +63,7 @@ handler(e)]]
 
 local function source_of(role, met, counting)
   local handle = counting and counted or "handler(e)"
+  if tap then handle = "tap(ctx, cursor.s) " .. handle end
   if met then handle = fill(chosen, { handle = handle }) end
   return fill(source, { handle = handle, role = role })
 end
@@ -85,7 +87,8 @@ local M = {}
 function M.set(role, handler, met, hidden)
   local text = source_of(role, met, hidden)
   ones[role], manies[role] = loadstring(text, "=perilune:driver")(
-    cursor, live, slots, order, handler, setmetatable, view.meta(role), met, hidden)
+    cursor, live, slots, order, handler, setmetatable, view.meta(role), met, hidden,
+    tap, ctx)
 end
 
 --- Returns how many events predicates have rejected so far.

@@ -1,0 +1,205 @@
+//! Hands the events that handlers receive to the timeline of the run, with `--perfetto`.
+
+use std::io;
+use std::rc::Rc;
+
+use super::RunContext;
+use super::shared::SharedContext;
+use crate::base::event::slot::Slot;
+use crate::base::event::value::{Value, read_int};
+use crate::base::kernel::address::is_kernel_address;
+use crate::base::report::coverage::Coverage;
+use crate::base::report::draw::{Cell, Stamp};
+use crate::base::report::frame::Frame;
+use crate::base::report::timeline::{
+    Timeline, TimelineEvent, TimelineSpan, TimelineTask, TimelineThread,
+};
+use crate::base::text::unescape::until_nul;
+use crate::event::kind::{Event, has_fields};
+use crate::event::sample_field::counts_of;
+use crate::script::vm::guard::pause::off_the_clock;
+
+/// The timeline, and facts about each role that are looked up once.
+pub(in crate::script) struct TimelineTap {
+    sink: Box<dyn Timeline>,
+    roles: Vec<TappedRole>,
+    /// Record, CPU and time of the last event: roles of one event get the same record.
+    last: (*const u8, u16, f64),
+}
+
+struct TappedRole {
+    event: Rc<Event>,
+    is_sample: bool,
+    /// Position of `common_pid` in the record.
+    common_pid: Option<usize>,
+}
+
+/// A span as a script emits it. Times are nanoseconds of the run.
+pub(in crate::script) struct ScriptSpan<'a> {
+    /// What it is.
+    pub(in crate::script) name: &'a [u8],
+    /// The name of its track.
+    pub(in crate::script) track: &'a [u8],
+    /// Its end.
+    pub(in crate::script) end: f64,
+    /// Its length.
+    pub(in crate::script) length: f64,
+    /// Its thread.
+    pub(in crate::script) tid: u32,
+    /// The CPU of the current event.
+    pub(in crate::script) cpu: u32,
+    /// Values to show with it.
+    pub(in crate::script) fields: &'a [(String, Cell)],
+}
+
+impl RunContext {
+    /// Adds an event that a handler is about to receive.
+    #[inline]
+    pub(in crate::script) fn tap(&mut self, slot: &Slot, raw: &[u8], chain: &[u64]) {
+        let Some(mut tap) = self.timeline.take() else { return };
+        let this = (slot.raw, slot.cpu, slot.time);
+        let again = !slot.raw.is_null() && tap.last == this && self.is_of_last(&tap, slot);
+        tap.last = this;
+        if !again {
+            self.tap_into(&mut tap, slot, raw, chain);
+        }
+        self.timeline = Some(tap);
+    }
+
+    fn is_of_last(&self, tap: &TimelineTap, slot: &Slot) -> bool {
+        let of = |role: usize| tap.roles.get(role).map(|one| &one.event.name);
+        of(slot.ev as usize) == of(self.tapped as usize)
+    }
+
+    fn tap_into(&mut self, tap: &mut TimelineTap, slot: &Slot, raw: &[u8], chain: &[u64]) {
+        self.tapped = slot.ev;
+        let Some(role) = tap.roles.get(slot.ev as usize) else { return };
+        let comm = self.comm_of_slot(slot);
+        let common_pid = role.common_pid.and_then(|at| raw.get(at..at + 4));
+        let common_pid = common_pid.map_or(slot.tid, |bytes| read_int(bytes, false) as u32);
+        let own = role.event.format().filter(|_| !role.is_sample);
+        let own = own.into_iter().flat_map(|format| &format.fields).filter(|field| !field.common);
+        let count = own.clone().count();
+        let own = own.enumerate().filter_map(|(at, field)| Some((at, field.read(raw).ok()?)));
+        let counts = role.event.count_fields().zip(counts_of(raw));
+        let counts = counts.enumerate().map(|(at, (_, n))| (count + at, Value::Uint(n)));
+        let stack = (!chain.is_empty()).then(|| self.stack_of(slot, chain));
+        let space = || self.space_of(slot);
+        let mut frames = |out: &mut Vec<Frame>| {
+            off_the_clock(|| self.naming.borrow_mut().of_chain(space(), chain, out));
+        };
+        tap.sink.event(&mut TimelineEvent {
+            role: slot.ev as usize,
+            clock_ns: self.clock.clock_ns(slot.time),
+            cpu: slot.cpu.into(),
+            thread: TimelineThread { tid: slot.tid, pid: slot.pid, comm: until_nul(&comm) },
+            common_pid,
+            is_sample: role.is_sample,
+            period: slot.period,
+            in_kernel: is_kernel_address(slot.ip),
+            fields: &mut own.chain(counts),
+            stack,
+            frames: &mut frames,
+        });
+    }
+
+    /// Adds a span of the script.
+    pub(in crate::script) fn add_span(&mut self, span: &ScriptSpan<'_>) {
+        let Some(mut tap) = self.timeline.take() else { return };
+        let comm = self.comm_of(span.tid, span.cpu);
+        tap.sink.span(&TimelineSpan {
+            name: span.name,
+            track: span.track,
+            begin_ns: self.clock.clock_ns(span.end - span.length),
+            end_ns: self.clock.clock_ns(span.end),
+            thread: TimelineThread {
+                tid: span.tid,
+                pid: self.tasks.process(span.tid).unwrap_or(span.tid),
+                comm: until_nul(&comm),
+            },
+            cpu: span.cpu,
+            fields: span.fields,
+        });
+        self.timeline = Some(tap);
+    }
+
+    /// Adds a task that was created or renamed.
+    pub(in crate::script) fn tap_task(&mut self, tid: u32) {
+        let Some(tap) = &mut self.timeline else { return };
+        let Some(task) = task_of(&self.tasks, tid) else { return };
+        tap.sink.task(&task);
+    }
+
+    /// Adds the loss of records that a CPU reported at this time of the run.
+    pub(in crate::script) fn tap_loss(&mut self, time: f64, cpu: u32, count: u64) {
+        let clock_ns = self.clock.clock_ns(time);
+        if let Some(tap) = &mut self.timeline {
+            tap.sink.lost(clock_ns, cpu, count);
+        }
+    }
+}
+
+fn task_of(tasks: &crate::task::Tasks, tid: u32) -> Option<TimelineTask<'_>> {
+    let thread = TimelineThread { tid, pid: tasks.process(tid)?, comm: tasks.comm(tid)? };
+    Some(TimelineTask { thread, parent_pid: tasks.parent(tid).unwrap_or_default() })
+}
+
+impl SharedContext {
+    /// Adds all events that handlers receive to a timeline from now on.
+    pub fn set_timeline(&self, mut sink: Box<dyn Timeline>) {
+        self.with(|context| {
+            let role = |event: &Rc<Event>| TappedRole {
+                event: event.clone(),
+                is_sample: event.format().is_none()
+                    || !has_fields(&event.name) && !event.kind().is_derived(),
+                common_pid: event
+                    .kind()
+                    .raw_format()
+                    .and_then(|format| format.field("common_pid"))
+                    .map(|field| field.offset),
+            };
+            let opened: Vec<_> = context.roles.iter().map(|event| event.opened()).collect();
+            sink.opened(&opened);
+            let roles = context.roles.iter().map(role).collect();
+            context.timeline =
+                Some(Box::new(TimelineTap { sink, roles, last: (std::ptr::null(), 0, 0.0) }));
+        });
+    }
+
+    /// Returns whether there is a timeline.
+    pub(in crate::script) fn has_timeline(&self) -> bool {
+        self.with(|context| context.timeline.is_some())
+    }
+
+    /// Adds the tasks that exist to the timeline, if there is one.
+    pub fn tap_tasks(&self) {
+        self.with(|context| {
+            if let Some(tap) = &mut context.timeline {
+                let tasks = &context.tasks;
+                tasks.tids().for_each(|tid| {
+                    task_of(tasks, tid).iter().for_each(|task| tap.sink.task(task))
+                });
+            }
+        });
+    }
+
+    /// Writes what is complete of the timeline; `time` is the time of the run.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn flush_timeline(&self) -> io::Result<()> {
+        self.with(|context| {
+            let clock_ns = context.clock.clock_ns(context.now);
+            context.timeline.as_mut().map_or(Ok(()), |tap| tap.sink.flush(clock_ns))
+        })
+    }
+
+    /// Writes the rest of the timeline. Returns a summary; None if there is no timeline.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn end_timeline(&self, now: Stamp, coverage: &Coverage) -> io::Result<Option<String>> {
+        let tap = self.with(|context| context.timeline.take());
+        tap.map(|mut tap| tap.sink.end(now, coverage)).transpose()
+    }
+}
