@@ -1,5 +1,6 @@
 //! Expressions compared with a C compiler: the same text over the same records has the same values.
 
+mod bpf;
 mod c;
 mod compiled;
 mod functions;

@@ -24,7 +24,7 @@ const TYPES: &[&str] = &[
 ];
 
 /// A generator of expression trees with a fixed seed.
-struct Chance(u64);
+pub(super) struct Chance(pub(super) u64);
 
 impl Chance {
     fn below(&mut self, n: usize) -> usize {
@@ -39,7 +39,7 @@ impl Chance {
     }
 
     /// Returns an expression and its C equivalent, in which results that are undefined in C are 0.
-    fn tree(&mut self, depth: u32) -> (String, String) {
+    pub(super) fn tree(&mut self, depth: u32) -> (String, String) {
         if depth == 0 || self.below(8) == 0 {
             let leaf = self.of(LEAVES);
             return (leaf.clone(), leaf);
