@@ -60,6 +60,8 @@ pub struct CountedEvent {
 pub struct CountLayout {
     /// Words of each part of a key.
     pub key: Vec<usize>,
+    /// Whether each part of a key is text.
+    pub texts: Vec<bool>,
     /// Whether rows have names.
     pub named: bool,
     /// Number of sums.
@@ -113,6 +115,11 @@ impl CountedEvent {
     /// Returns the words of each part of its key.
     pub fn key_words(&self) -> Vec<usize> {
         self.key.iter().map(KeyPart::words).collect()
+    }
+
+    /// Returns whether each part of its key is text.
+    pub fn key_texts(&self) -> Vec<bool> {
+        self.key.iter().map(|part| matches!(part, KeyPart::Text(_))).collect()
     }
 
     /// Returns the program. It counts nothing where the instructions that `filter` appends jump to
