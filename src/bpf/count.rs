@@ -48,13 +48,14 @@ pub struct CountedEvent {
     pub key: Vec<KeyPart>,
     /// Values that are summed.
     pub sums: Vec<SummedValue>,
-    /// The name of a row: that of its first event.
+    /// The name of a row: that of its first event that has one.
     pub name: Option<RecordText>,
 }
 
 /// The layout of keys and values of a table, in words of 8 bytes.
 ///
-/// A value has the count; with `named`, the time of the first event and its name; then for each
+/// A value has the count; with `named`, the time of the first event with a name, 0 before it, and
+/// the name; then for each
 /// column the low and the high word of a sum of 128 bits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CountLayout {
@@ -141,11 +142,14 @@ impl CountedEvent {
         code.copy(CONTEXT, R1);
         self.find_task(&mut code, out);
         self.find_cpu(&mut code, out);
-        filter(&mut code, out)?;
         code.set(UNDEFINED, 0);
+        let rejected = code.label();
+        filter(&mut code, rejected)?;
         self.store_key(&mut code, key_at)?;
         find_value(&mut code, layout, maps, key_at, out);
         self.add(&mut code, layout)?;
+        // Operations in a filter count, too.
+        code.place(rejected);
         add_undefined(&mut code, maps, out);
         code.place(out);
         code.set(R0, 1);
@@ -212,7 +216,8 @@ impl CountedEvent {
         code.store(AccessSize::B8, R8, 0, R1);
         if let Some(name) = &self.name {
             let known = code.label();
-            code.jump_if(JumpIf::Unequal, R1, 1, known);
+            code.load(AccessSize::B8, R1, R8, WORD as i16);
+            code.jump_if(JumpIf::Unequal, R1, 0, known);
             code.call(BpfHelper::TimeNs);
             code.store(AccessSize::B8, R8, WORD as i16, R0);
             name.store(code, R8, 2 * WORD as i16)?;

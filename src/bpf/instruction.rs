@@ -153,6 +153,8 @@ pub enum BpfHelper {
     PerfOutput = 25,
     /// `bpf_probe_read_user_str(dst, size, address)`.
     ReadUserText = 114,
+    /// `bpf_probe_read_kernel_str(dst, size, address)`.
+    ReadKernelText = 115,
     /// `bpf_get_attach_cookie(ctx)`: the number that the attachment has.
     AttachCookie = 174,
 }

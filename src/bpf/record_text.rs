@@ -22,6 +22,13 @@ pub enum RecordText {
     },
     /// The name of the task in which the event happens.
     Comm,
+    /// The name of a task in the record, at the place in the lower half of the 4 bytes at `location`.
+    DynamicComm {
+        /// Offset of the location in bytes.
+        location: i16,
+        /// Offset from which the place counts.
+        from: i16,
+    },
 }
 
 impl RecordText {
@@ -29,7 +36,7 @@ impl RecordText {
     pub fn words(self) -> usize {
         match self {
             RecordText::Field { size, .. } => size.div_ceil(8),
-            RecordText::Comm => COMM_WORDS,
+            RecordText::Comm | RecordText::DynamicComm { .. } => COMM_WORDS,
         }
     }
 
@@ -42,6 +49,21 @@ impl RecordText {
                 code.add_constant(R1, at.into());
                 code.set(R2, 8 * COMM_WORDS as i32);
                 code.call(BpfHelper::CurrentComm);
+            }
+            RecordText::DynamicComm { location, from } => {
+                for word in 0..COMM_WORDS as i16 {
+                    code.store_constant(AccessSize::B8, base, at + 8 * word, 0);
+                }
+                // A program may not load from a computed place of the record itself.
+                code.load(AccessSize::B4, R1, CONTEXT, location);
+                code.alu_constant(BpfAlu::And, R1, 0xffff);
+                code.copy(R3, CONTEXT);
+                code.add_constant(R3, from.into());
+                code.add(R3, R1);
+                code.copy(R1, base);
+                code.add_constant(R1, at.into());
+                code.set(R2, 8 * COMM_WORDS as i32);
+                code.call(BpfHelper::ReadKernelText);
             }
             RecordText::Field { size, .. } if size > TEXT_MAX => return None,
             RecordText::Field { offset, size } => store_field(code, (offset, size), base, at),

@@ -10,6 +10,7 @@ use anyhow::{Context as _, bail};
 use super::request::{CountingPlace, RunOptions, RunRequest};
 use crate::base::report::coverage::Coverage;
 use crate::base::report::draw::Level;
+use crate::base::text::units::counted;
 use crate::bpf::count::{CountLayout, CountedEvent, KeyPart, SummedValue};
 use crate::decode::format::Format;
 use crate::event::expr::in_kernel::KernelExpr;
@@ -18,7 +19,7 @@ use crate::event::sampling::Sampling;
 use crate::output::format::OutputFormat;
 use crate::script::evsel::role::{DeclaredCount, Role};
 use crate::script::host::Host;
-use crate::source::counting::{CountedRole, CountedTable, Counting};
+use crate::source::counting::{CountedRole, CountedTable, Counting, WITH_BATCHES, WITH_MISSES};
 use crate::source::request::{Opening, SourceRequest};
 use crate::sys::machine::is_linux_since;
 use crate::sys::namespace::in_root_pid_namespace;
@@ -27,10 +28,6 @@ use crate::sys::namespace::in_root_pid_namespace;
 const INTERVAL_NS: u64 = 100_000_000;
 /// Time between two collections without a report, in nanoseconds.
 const COLLECTED_NS: f64 = 1e9;
-/// Kernel from which on batches of keys can be removed, and from which on programs of tracepoints
-/// count the events that they miss.
-const WITH_BATCHES: (u32, u32) = (5, 6);
-const WITH_MISSES: (u32, u32) = (6, 7);
 
 /// The counts of a run that the kernel does.
 #[derive(Default)]
@@ -150,6 +147,14 @@ impl KernelCounts {
     /// As [`KernelCounts::collect`].
     pub(super) fn end(&mut self, host: &mut Host, now: f64) -> anyhow::Result<()> {
         self.counting.stop().context("failed to stop the counts in the kernel")?;
+        let missed = self.counting.missed();
+        if missed > 0 {
+            let missed = counted(missed, "event");
+            let text = format!(
+                "{missed} not counted: another BPF program ran on the CPU (coverage: undelivered)"
+            );
+            host.context().note(Level::Warning, &text);
+        }
         self.collect(host, now)
     }
 
@@ -276,19 +281,19 @@ impl CountPlan<'_> {
         if self.source.off.contains(&(index as u32)) {
             return Err("it is off at the start".to_owned());
         }
-        let mut counted = self.counted(count, format, named)?;
-        counted.cpus = self.cpus(role);
+        let mut event_counts = self.counted(count, format, named)?;
+        event_counts.cpus = self.cpus(role);
         let omits_self = !self.source.watch_self && !event.is_scheduler_event();
         if omits_self && event.is_interrupt() {
             return Err("interrupts of perilune are only told apart in a record".to_owned());
         }
         if omits_self || hide_self && !self.source.watch_self {
-            counted.omitted.clone_from(&self.source.own_tids);
+            event_counts.omitted.clone_from(&self.source.own_tids);
         }
         let mut planned = CountedRole {
             role: index as u32,
             event: event.clone(),
-            counted,
+            counted: event_counts,
             filters: Vec::new(),
             conditions: Vec::new(),
         };

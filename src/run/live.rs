@@ -238,7 +238,10 @@ fn deliver_due(
         if host.ended() || horizon < boundary || boundary >= schedule.end {
             break;
         }
-        counts.collect(host, live.now())?;
+        match boundary >= schedule.report_at() {
+            true => counts.collect(host, live.now())?,
+            false => counts.collect_if_due(host, live.now())?,
+        }
         host.set_now(boundary);
         host.fire_timers(boundary);
         if boundary >= schedule.report_at() {

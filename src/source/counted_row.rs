@@ -59,8 +59,9 @@ impl RowReader {
                 continue;
             }
             count += here;
-            if self.layout.named && word(value, 1) < first {
-                first = word(value, 1);
+            let named_at = if self.layout.named { word(value, 1) } else { 0 };
+            if named_at != 0 && named_at < first {
+                first = named_at;
                 name = value.get(16..32).map(until_nul);
             }
             for (column, sum) in self.sums.iter_mut().enumerate() {
@@ -117,7 +118,7 @@ mod tests {
         let values = bytes(
             &[
                 [2, 900, name(b"later\0\0\0"), 0, u64::MAX - 1, u64::MAX, 1, 1],
-                [0, 0, 0, 0, 0, 0, 0, 0],
+                [1, 0, 0, 0, 0, 0, 0, 0],
                 [3, 800, name(b"sixteen_"), name(b"bytes..."), 5, 0, u64::MAX, 0],
             ]
             .concat(),
@@ -126,7 +127,7 @@ mod tests {
         let mut found = 0;
         reader().row(Some(&key), &values, &mut |row| {
             assert_eq!(row.key, Some(&[KeyValue::Integer(7), KeyValue::Text(b"ab")][..]));
-            assert_eq!((row.count, row.name), (5, Some(&b"sixteen_bytes..."[..])));
+            assert_eq!((row.count, row.name), (6, Some(&b"sixteen_bytes..."[..])));
             assert_eq!(row.sums, [3, (1 << 65) + 0]);
             found += 1;
         });

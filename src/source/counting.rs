@@ -16,9 +16,10 @@ use std::rc::Rc;
 
 use super::counted_row::{CountedRow, RowReader};
 use super::open::attr;
-use crate::bpf::count::{CountLayout, CountMaps, CountedEvent};
+use crate::bpf::count::{CountLayout, CountMaps, CountedEvent, KeyPart, SummedValue};
 use crate::bpf::expression::ExpressionWriter;
-use crate::bpf::integer::IntegerNode;
+use crate::bpf::integer::{IntegerNode, IntegerWidth};
+use crate::bpf::record_text::RecordText;
 use crate::event::filter::BoundFilter;
 use crate::event::kind::Event;
 use crate::event::sampling::Sampling;
@@ -29,6 +30,11 @@ use crate::sys::bpf::{
 use crate::sys::errno::errno;
 use crate::sys::perf::PerfEvent;
 use crate::sys::refusal::{Refusal, RefusedCall};
+
+/// Kernel from which on batches of keys can be removed.
+pub const WITH_BATCHES: (u32, u32) = (5, 6);
+/// Kernel from which on programs of tracepoints count the events that they miss.
+pub const WITH_MISSES: (u32, u32) = (6, 7);
 
 /// Number of keys of a new table.
 const ENTRIES: usize = 16_384;
@@ -59,6 +65,16 @@ pub struct CountedTable {
     pub layout: CountLayout,
     /// The events.
     pub roles: Vec<CountedRole>,
+}
+
+/// Returns why this kernel or user cannot count in the kernel; None if it can.
+pub fn refusal() -> Option<Refusal> {
+    let layout = CountLayout { key: vec![1], texts: vec![false], named: true, sums: 1 };
+    let key = vec![KeyPart::Integer(IntegerNode::Thread)];
+    let sum = SummedValue { column: 0, value: IntegerNode::Cpu, of: IntegerWidth::ULONG };
+    let name = Some(RecordText::Comm);
+    let counted = CountedEvent { key, sums: vec![sum], name, ..CountedEvent::default() };
+    OpenTable::create(&layout, 1).and_then(|table| table.load(&layout, &counted, &[], &[])).err()
 }
 
 /// The tables of a run.
@@ -164,13 +180,11 @@ impl Counting {
 }
 
 impl OpenTable {
-    fn open(table: &CountedTable, cpu: u32) -> Result<OpenTable, Refusal> {
-        let layout = &table.layout;
-        let cpus = possible_cpus().map_err(|why| refused(errno(&why)))?;
-        let entries = ENTRIES.min(entries_max(layout, cpus));
+    /// Creates an empty table without programs.
+    fn create(layout: &CountLayout, entries: usize) -> Result<OpenTable, Refusal> {
         let create = || CountTable::create(layout.key_bytes(), layout.value_bytes(), entries);
         let maps = [create()?, create()?];
-        let mut open = OpenTable {
+        Ok(OpenTable {
             reader: RowReader::new(layout.clone()),
             slot: TableSlot::create(&maps[0])?,
             maps,
@@ -180,9 +194,15 @@ impl OpenTable {
             undefined: BpfMap::create(BpfMapType::PerCpuArray, 8, 1)?,
             programs: Vec::new(),
             is_counting: false,
-        };
+        })
+    }
+
+    fn open(table: &CountedTable, cpu: u32) -> Result<OpenTable, Refusal> {
+        let layout = &table.layout;
+        let cpus = possible_cpus().map_err(|why| refused(errno(&why)))?;
+        let mut open = OpenTable::create(layout, ENTRIES.min(entries_max(layout, cpus)))?;
         for role in &table.roles {
-            let program = open.load(layout, role)?;
+            let program = open.load(layout, &role.counted, &role.filters, &role.conditions)?;
             let target = PerfTarget { pid: EVERY_TASK, cpu: cpu as i32 };
             let attr = attr_of(&role.event).map_err(|_| refused(libc::EINVAL))?;
             let tracepoint = PerfEvent::open(&attr, target, &role.event.name)?.event;
@@ -192,18 +212,22 @@ impl OpenTable {
         Ok(open)
     }
 
-    fn load(&self, layout: &CountLayout, role: &CountedRole) -> Result<BpfProgram, Refusal> {
+    fn load(
+        &self,
+        layout: &CountLayout,
+        counted: &CountedEvent,
+        filters: &[BoundFilter],
+        conditions: &[IntegerNode],
+    ) -> Result<BpfProgram, Refusal> {
         let maps = CountMaps {
             table: self.slot.number(),
             active: self.active.number(),
             rest: self.rest.number(),
             undefined: self.undefined.number(),
         };
-        let code = role.counted.program(layout, maps, |code, fail| {
-            role.filters.iter().for_each(|filter| filter.assemble(code, fail));
-            role.conditions
-                .iter()
-                .try_for_each(|node| ExpressionWriter::new(code).condition(node, fail))
+        let code = counted.program(layout, maps, |code, fail| {
+            filters.iter().for_each(|filter| filter.assemble(code, fail));
+            conditions.iter().try_for_each(|node| ExpressionWriter::new(code).condition(node, fail))
         });
         let code = code.ok_or_else(|| refused(libc::E2BIG))?;
         BpfProgram::load(BpfProgramType::Tracepoint, &code)

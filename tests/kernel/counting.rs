@@ -1,8 +1,17 @@
 //! Counts in the kernel: equal to those of user space and to what the load did.
 
+#[path = "../lua/expression/chance.rs"]
+mod chance;
+
 use std::collections::BTreeSet;
 use std::process::Command;
 use std::time::{Duration, Instant};
+
+use perilune::bpf::assembler::{AccessSize, Assembler, BpfRegister};
+use perilune::bpf::expression::{CONTEXT, CPU_AT, ExpressionWriter, PROCESS_AT, THREAD, UNDEFINED};
+use perilune::decode::format::Format;
+use perilune::event::expr::in_kernel::KernelExpr;
+use perilune::sys::bpf::{BpfProgram, BpfProgramType};
 
 use crate::live::{live_tests, skip_anywhere};
 use crate::load::{self, Load};
@@ -18,6 +27,7 @@ live_tests! {
     a_killed_run_leaves_no_program,
     what_needs_records_is_refused_or_counted_in_user_space,
     a_script_counts_in_the_kernel_by_declaring,
+    the_verifier_accepts_random_expressions,
 }
 
 /// A selector of calls of getppid.
@@ -25,11 +35,16 @@ fn getppid_calls(attributes: &str) -> String {
     format!("raw_syscalls:sys_enter/id=={}/{attributes}", libc::SYS_getppid)
 }
 
-/// Starts `top` with its counts in the kernel. Ends the test if this kernel does not allow that.
-fn in_kernel(args: &[&str]) -> Tool {
-    if let Some(why) = perilune::source::open::user_text::refusal() {
+/// Ends the test if this kernel does not count.
+fn can_count() {
+    if let Some(why) = perilune::source::counting::refusal() {
         skip_anywhere(&why.to_string());
     }
+}
+
+/// Starts `top` with its counts in the kernel. Ends the test if this kernel does not count.
+fn in_kernel(args: &[&str]) -> Tool {
+    can_count();
     Tool::attach(&[&["top", "--where", "kernel"], args].concat())
 }
 
@@ -202,6 +217,7 @@ fn top(args: &[&str]) -> (Option<i32>, String) {
 }
 
 fn what_needs_records_is_refused_or_counted_in_user_space() {
+    can_count();
     let own = std::process::id().to_string();
     for (args, why) in [
         (&["-e", "sched:sched_switch", "-k", "_stack"][..], "its samples have options"),
@@ -233,6 +249,7 @@ return m
 "#;
 
 fn a_script_counts_in_the_kernel_by_declaring() {
+    can_count();
     let load: Load = load::getppid_with_arguments(4001);
     let pid = load.pid();
     let file = tempfile::Builder::new().suffix(".lua").tempfile().expect("a temporary file");
@@ -248,5 +265,56 @@ fn a_script_counts_in_the_kernel_by_declaring() {
         };
         assert_eq!([sum("n"), sum("args")], [2000, 4000], "{:?}", run.objects);
         run.is_complete();
+    }
+}
+
+/// The fields of random expressions, each at a multiple of its size.
+const FORMAT: &str = "name: extremes\nID: 7\nformat:\n\
+    \tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\
+    \tfield:signed char sb;\toffset:8;\tsize:1;\tsigned:1;\n\
+    \tfield:unsigned char ub;\toffset:9;\tsize:1;\tsigned:0;\n\
+    \tfield:short sh;\toffset:10;\tsize:2;\tsigned:1;\n\
+    \tfield:unsigned short uh;\toffset:12;\tsize:2;\tsigned:0;\n\
+    \tfield:unsigned char zero;\toffset:14;\tsize:1;\tsigned:0;\n\
+    \tfield:unsigned char one;\toffset:15;\tsize:1;\tsigned:0;\n\
+    \tfield:int si;\toffset:16;\tsize:4;\tsigned:1;\n\
+    \tfield:unsigned int ui;\toffset:20;\tsize:4;\tsigned:0;\n\
+    \tfield:long sl;\toffset:24;\tsize:8;\tsigned:1;\n\
+    \tfield:unsigned long ul;\toffset:32;\tsize:8;\tsigned:0;\n\
+    \tfield:unsigned int count;\toffset:40;\tsize:4;\tsigned:0;\n\
+    \tfield:char text[16];\toffset:44;\tsize:16;\tsigned:1;\n\
+    \tfield:int ints[4];\toffset:60;\tsize:16;\tsigned:1;\n\
+    \tfield:unsigned long longs[2];\toffset:80;\tsize:16;\tsigned:0;\n\
+    \tfield:unsigned short shorts[2];\toffset:96;\tsize:4;\tsigned:0;\n\nprint fmt: \"\"\n";
+
+fn the_verifier_accepts_random_expressions() {
+    const EXPRESSIONS: usize = 1000;
+    can_count();
+    let format = Format::parse(FORMAT).expect("a format");
+    let mut chance = chance::Chance(0x2468_ace0_1357_9bdf);
+    let mut loaded = 0;
+    for n in 0.. {
+        let (text, _) = chance.tree(1 + n % 6);
+        let Ok(KernelExpr::Integer(node, _)) = KernelExpr::parse(&text, &format) else { continue };
+        let mut code = Assembler::default();
+        code.copy(CONTEXT, BpfRegister::R1);
+        code.set(THREAD, 1);
+        code.set(UNDEFINED, 0);
+        for at in [CPU_AT, PROCESS_AT] {
+            code.store_constant(AccessSize::B8, BpfRegister::R10, at, 1);
+        }
+        if ExpressionWriter::new(&mut code).value(&node).is_none() {
+            continue;
+        }
+        code.set(BpfRegister::R0, 1);
+        code.exit();
+        let code = code.finish().expect("all labels are placed");
+        if let Err(why) = BpfProgram::load(BpfProgramType::Tracepoint, &code) {
+            panic!("{text}: {why}");
+        }
+        loaded += 1;
+        if loaded == EXPRESSIONS {
+            break;
+        }
     }
 }

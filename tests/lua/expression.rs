@@ -2,6 +2,7 @@
 
 mod bpf;
 mod c;
+mod chance;
 mod compiled;
 mod functions;
 mod lua;

@@ -9,7 +9,7 @@ use crate::bpf::assembler::{AccessSize, JumpIf};
 use crate::bpf::integer::{IntegerNode, IntegerOperator, IntegerWidth};
 use crate::bpf::record_text::{RecordText, TEXT_MAX};
 use crate::decode::c::{self, Binary, ExprKind as C, ExprNode, Int, Pointee, Type, Unary};
-use crate::decode::format::{Field, FieldKind, Format};
+use crate::decode::format::{Element, Field, FieldKind, Format};
 use crate::event::ffi_types;
 
 /// Size of the common fields in bytes: a program finds a pointer in their place.
@@ -191,8 +191,10 @@ impl Lowering<'_> {
                 let record = match field {
                     None if name == "_comm" => Ok(RecordText::Comm),
                     Some(field) if field.kind == FieldKind::Chars => record_text(field),
-                    Some(Field { kind: FieldKind::DataLoc(_) | FieldKind::RelLoc(_), .. }) => {
-                        only(format!("`{name}`, whose place differs between records"))
+                    Some(field)
+                        if matches!(field.kind, FieldKind::DataLoc(_) | FieldKind::RelLoc(_)) =>
+                    {
+                        dynamic_text(field)
                     }
                     _ => return None,
                 };
@@ -211,7 +213,7 @@ impl Lowering<'_> {
             _ => return only("a comparison of two texts"),
         };
         let RecordText::Field { offset, size } = field else {
-            return only("a comparison with `_comm`");
+            return only("a comparison with the name of a task");
         };
         if literal.len() > size {
             return Ok(IntegerNode::Constant(0));
@@ -335,5 +337,24 @@ fn record_text(field: &Field) -> Result<RecordText, OnlyInUserSpace> {
     match offset.filter(|_| field.size <= TEXT_MAX && cfg!(target_endian = "little")) {
         Some(offset) => Ok(RecordText::Field { offset, size: field.size }),
         None => only(format!("`{}`, a text of {} bytes", field.name, field.size)),
+    }
+}
+
+/// Returns a text whose place differs between records: only the names of tasks, which have at most
+/// 15 bytes, fit a key.
+fn dynamic_text(field: &Field) -> Result<RecordText, OnlyInUserSpace> {
+    let name = &field.name;
+    let from = match field.kind {
+        FieldKind::DataLoc(Element::Char) => Some(0),
+        FieldKind::RelLoc(Element::Char) => i16::try_from(field.offset + field.size).ok(),
+        _ => None,
+    };
+    let is_placed =
+        field.size == 4 && field.offset >= COMMON_BYTES && field.offset.is_multiple_of(4);
+    match (from, i16::try_from(field.offset)) {
+        (Some(from), Ok(location)) if is_placed && name.ends_with("comm") => {
+            Ok(RecordText::DynamicComm { location, from })
+        }
+        _ => only(format!("`{name}`, whose place differs between records")),
     }
 }

@@ -7,7 +7,7 @@ use perilune::bpf::expression::{CONTEXT, CPU_AT, ExpressionWriter, PROCESS_AT, T
 use perilune::bpf::integer::IntegerNode;
 use perilune::event::expr::in_kernel::KernelExpr;
 
-use super::random::Chance;
+use super::chance::Chance;
 use super::{c, lua, record};
 
 /// Number of random expressions, and of records.
@@ -131,7 +131,7 @@ fn a_part_that_only_user_space_can_evaluate_is_named() {
         ("strncmp(text, \"x\", 1)", "strncmp()"),
         ("printf(\"%d\", si)", "printf()"),
         ("common_type", "`common_type`"),
-        ("_comm == \"x\"", "a comparison with `_comm`"),
+        ("_comm == \"x\"", "a comparison with the name of a task"),
         ("text == _comm", "a comparison of two texts"),
     ] {
         let why = KernelExpr::parse(text, &record::format()).unwrap_err().to_string();
