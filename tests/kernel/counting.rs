@@ -75,6 +75,13 @@ fn each_call_is_counted_in_the_kernel_and_by_records_beside_it() {
 }
 
 fn sums_names_and_two_events_of_a_table_equal_those_of_user_space() {
+    // An event in an interrupt that hits another program is missed, and counted as that.
+    let complete = (0..6).find(|_| both_count_the_same_run());
+    assert!(complete.is_some(), "each of 6 runs missed events");
+}
+
+/// Counts one load in both places. Returns whether nothing was missed.
+fn both_count_the_same_run() -> bool {
     let (load, _) = load::sleeps::<30>();
     let pid = load.pid();
     let events = "sched:sched_stat_runtime//key=pid/comm=comm/top-by=runtime/top-add=pid-7/,\
@@ -83,18 +90,23 @@ fn sums_names_and_two_events_of_a_table_equal_those_of_user_space() {
     let kernel = in_kernel(&["-e", events]);
     load.run();
     let (kernel, user) = (kernel.finish(), user.finish());
-    is_exact(&kernel);
+    kernel.is_complete();
     is_exact(&user);
-    for column in ["runtime", "pid_7", "away"] {
-        let [of_kernel, of_user] = [&kernel, &user].map(|run| run.sum(column, "pid", pid));
-        assert_eq!(of_kernel, of_user, "{column}: {:?}", kernel.objects);
-        assert!(of_kernel > 0, "{column}: {:?}", kernel.objects);
+    let sums = |run: &Run| ["away", "runtime", "pid_7"].map(|column| run.sum(column, "pid", pid));
+    let (of_kernel, of_user) = (sums(&kernel), sums(&user));
+    assert!(of_kernel.iter().all(|sum| *sum > 0), "{:?}", kernel.objects);
+    let missed = kernel.coverage()["undelivered"].as_u64().unwrap_or_default();
+    if missed > 0 {
+        assert!(of_user[0].abs_diff(of_kernel[0]) <= missed, "{of_kernel:?} {of_user:?}");
+        return false;
     }
+    assert_eq!(of_kernel, of_user, "{:?}", kernel.objects);
     let name = |run: &Run| {
         let row = run.of("row").find(|row| row["pid"] == pid).cloned();
         row.map(|row| row["comm"].clone())
     };
     assert_eq!(name(&kernel), name(&user));
+    true
 }
 
 fn each_of_many_keys_has_its_count_and_keys_without_room_are_counted_together() {
@@ -156,11 +168,13 @@ fn short_lived_tasks_have_their_counts_and_names() {
     let tool = in_kernel(&["-e", &events]);
     load.run();
     let run = tool.finish();
-    is_exact(&run);
+    run.is_complete();
     let rows: Vec<_> = run.of("row").filter(|row| row["forks"] == 1).collect();
     assert_eq!(rows.len(), FORKS as usize, "{}", run.stderr);
-    let unnamed = rows.iter().filter(|row| row["comm"].as_str().is_none_or(str::is_empty));
-    assert_eq!(unnamed.count(), 0);
+    let name = std::fs::read_to_string(format!("/proc/{}/comm", std::process::id()));
+    let name = name.expect("this process has a name");
+    let unnamed = rows.iter().filter(|row| row["child_comm"] != name.trim_end());
+    assert_eq!(unnamed.count(), 0, "{:?}", rows.first());
 }
 
 /// Returns the numbers of the BPF programs that a process holds.
