@@ -2,6 +2,7 @@
 -- Attributes of a selector: key= is the key of the rows, top-by= and top-add= are summed (without
 -- them the event is counted), comm= names the row, alias= is the title of the first sum, printkey=
 -- formats the key. Rows are sorted by top-by=, then by the other sums.
+-- With --where auto, the kernel counts where it can: no record is written then.
 -- With the key _stack each stack is a row; --flame-graph draws them and needs no other key.
 --   perilune top -e sched:sched_switch -k prev_pid
 --   perilune top -e sched:sched_switch -k prev_comm
@@ -29,24 +30,19 @@ function m.init(opt)
   local plan, columns, by_stack = keys.plan(selectors, opt)
   for i, p in ipairs(plan) do
     p.ev, p.key = evsel(selectors[i], { stack = by_stack }), p.key or "_tid"
-    p.read = keys.sums(p.values, p.ev, columns, p.first)
+    keys.sums(p.values, p.ev, columns, p.first)
   end
-  local key_of, as = keys.column(plan, plan.printkey and "number" or nil)
+  local _, as = keys.column(plan, plan.printkey and "number" or nil)
   local shown = plan.printkey and expr_of(plan.printkey, "key")
   local key_column = by_stack and { "STACK", stack_text }
     or { (plan.title or "pid"):upper(), shown, as = as }
   local rows = kv { key_column, sums = columns, style = "top",
     hide_key = opt.only_comm, name = plan.named and { (plan.name or "comm"):upper() } }
 
-  for i, p in ipairs(plan) do
-    local name = p.name or (plan.keyed == 0 or opt.only_comm) and "_comm"
-    local label = name and expr_of(name, p.ev, "text")
-    local key, values = opt.only_comm and label or key_of[i], p.read
-    local add = rows:adding(p.first, #p.values)
-    p.ev:each(function(e)
-      local k = key(e)
-      if add(k, values(e)) and label then rows:name(k, label(e)) end
-    end)
+  for _, p in ipairs(plan) do
+    local name = p.name or (plan.keyed == 0 or opt.only_comm) and "_comm" or nil
+    rows:count(p.ev, { key = opt.only_comm and name or p.key, sums = p.values, first = p.first,
+      name = name, mixed = as == "mixed" or as == "text" })
   end
 end
 return m

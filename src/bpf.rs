@@ -4,6 +4,11 @@
 //! Programs are short and made for one run, so they need no compiler and no type information.
 
 pub mod assembler;
+pub mod count;
+pub mod expression;
 pub mod function_calls;
+pub mod instruction;
+pub mod integer;
 mod record_output;
+pub mod record_text;
 pub mod user_text;

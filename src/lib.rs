@@ -29,6 +29,10 @@
 //! 5. After the batch, the tail of the ring moves. At the end of the interval the aggregates become
 //!    rows ([`base::report::draw`]), and [`output`] draws them.
 //!
+//! A count by key that needs no handler skips these steps with `--where auto`: a BPF program at the
+//! tracepoint adds to a table, whose rows are added to the script's at each report
+//! ([`source::counting`], [`bpf::count`]).
+//!
 //! # Layers
 //!
 //! Imports point down only; `tests/tidy` enforces it.
@@ -37,7 +41,7 @@
 //! |-|-|-|
 //! | 0 | [`base`] | slots, values, rows, units: no kernel, no Lua |
 //! | 1 | [`sys`] | every system call, most of the `unsafe` |
-//! | 1 | [`bpf`] | BPF programs as plain data: an assembler; loads nothing |
+//! | 1 | [`bpf`] | BPF programs as plain data: an assembler, expressions; loads nothing |
 //! | 1 | [`decode`] | bytes → values; total: bad input is an `Err`, never a panic; no I/O |
 //! | 1 | [`stat`] | aggregates and state, with leaves for LuaJIT and a safe API for Rust |
 //! | 2 | [`event`] | what to watch: selectors, filters, catalogs, plans |

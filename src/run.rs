@@ -33,6 +33,7 @@ mod filters;
 mod flames;
 mod gaps;
 mod heatmap;
+mod kernel_counts;
 mod live;
 mod machine;
 mod machine_changes;

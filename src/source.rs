@@ -4,12 +4,15 @@
 //! - [`open`] decides what to open and how: attributes, filters, groups, rings.
 //! - `ring` is one CPU's ring: its state, and how its records become slots.
 //! - [`live`] is the loop over all rings: merge, side-band records, losses, counters, changes.
+//! - [`counting`] counts events in the kernel instead of reading records.
 //! - [`replay`] reads a recording.
 //!
 //! Imports point from `live` to `open` to `ring` to the interface.
 
 pub mod batch;
 mod chain_memory;
+pub mod counted_row;
+pub mod counting;
 pub mod counts;
 pub mod live;
 pub mod open;

@@ -2,119 +2,10 @@
 //!
 //! Source: Documentation/bpf/standardization/instruction-set.rst and include/uapi/linux/bpf.h.
 
-/// A register of the BPF machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum BpfRegister {
-    /// Result of a call, and of the program.
-    R0 = 0,
-    /// First argument of a call, or the context when the program begins.
-    R1 = 1,
-    /// Second argument.
-    R2 = 2,
-    /// Third argument.
-    R3 = 3,
-    /// Fourth argument.
-    R4 = 4,
-    /// Fifth argument.
-    R5 = 5,
-    /// Kept by calls, as the next three.
-    R6 = 6,
-    /// Kept by calls.
-    R7 = 7,
-    /// Kept by calls.
-    R8 = 8,
-    /// Kept by calls.
-    R9 = 9,
-    /// End of the stack of 512 bytes; read only.
-    R10 = 10,
-}
-
-/// Size of a load or a store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AccessSize {
-    /// 1 byte.
-    B1,
-    /// 2 bytes.
-    B2,
-    /// 4 bytes.
-    B4,
-    /// 8 bytes.
-    B8,
-}
-
-impl AccessSize {
-    /// Returns the size of this many bytes; None if no access has it.
-    pub fn of(bytes: usize) -> Option<AccessSize> {
-        Some(match bytes {
-            1 => AccessSize::B1,
-            2 => AccessSize::B2,
-            4 => AccessSize::B4,
-            8 => AccessSize::B8,
-            _ => return None,
-        })
-    }
-
-    /// Returns the size bits of the opcode.
-    fn bits(self) -> u8 {
-        match self {
-            AccessSize::B1 => 0x10,
-            AccessSize::B2 => 0x08,
-            AccessSize::B4 => 0x00,
-            AccessSize::B8 => 0x18,
-        }
-    }
-}
-
-/// Condition of a jump: a register compared with a constant or another register. The value of each
-/// is its opcode.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum JumpIf {
-    /// Equal.
-    Equal = 0x15,
-    /// Not equal.
-    Unequal = 0x55,
-    /// A bit is set in both.
-    AnyBit = 0x45,
-    /// Less, unsigned.
-    Less = 0xa5,
-    /// Less or equal, unsigned.
-    LessEqual = 0xb5,
-    /// Greater, unsigned.
-    Greater = 0x25,
-    /// Greater or equal, unsigned.
-    GreaterEqual = 0x35,
-    /// Less, signed.
-    SignedLess = 0xc5,
-    /// Less or equal, signed.
-    SignedLessEqual = 0xd5,
-    /// Greater, signed.
-    SignedGreater = 0x65,
-    /// Greater or equal, signed.
-    SignedGreaterEqual = 0x75,
-}
+pub use super::instruction::{AccessSize, BpfAlu, BpfHelper, BpfRegister, JumpIf};
 
 /// Bit of an opcode: the second operand is a register.
 const BY_REGISTER: u8 = 0x08;
-
-/// Functions of the kernel that programs call: `BPF_FUNC_*`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(i32)]
-pub enum BpfHelper {
-    /// `bpf_map_lookup_elem(map, key)`.
-    MapLookup = 1,
-    /// `bpf_get_smp_processor_id()`.
-    ProcessorId = 8,
-    /// `bpf_get_current_pid_tgid()`: the process in the upper half, the thread in the lower one.
-    CurrentTask = 14,
-    /// `bpf_perf_event_output(ctx, map, flags, data, size)`.
-    PerfOutput = 25,
-    /// `bpf_probe_read_user_str(dst, size, address)`.
-    ReadUserText = 114,
-    /// `bpf_get_attach_cookie(ctx)`: the number that the attachment has.
-    AttachCookie = 174,
-}
 
 /// A position in a program, to which jumps lead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -178,24 +69,44 @@ impl Assembler {
         self.code.push((value >> 32) << 32);
     }
 
+    /// `dst = dst op src`.
+    pub fn alu(&mut self, op: BpfAlu, dst: BpfRegister, src: BpfRegister) {
+        self.push(op as u8 | BY_REGISTER, dst, src as u8, 0, 0);
+    }
+
+    /// `dst = dst op value`, with the sign of the value extended.
+    pub fn alu_constant(&mut self, op: BpfAlu, dst: BpfRegister, value: i32) {
+        self.push(op as u8, dst, 0, 0, value);
+    }
+
+    /// `dst = -dst`.
+    pub fn negate(&mut self, dst: BpfRegister) {
+        self.push(0x87, dst, 0, 0, 0);
+    }
+
+    /// Converts the lowest `bits`, 16, 32 or 64, to network byte order; the others become 0.
+    pub fn to_network_order(&mut self, dst: BpfRegister, bits: u8) {
+        self.push(0xdc, dst, 0, 0, bits.into());
+    }
+
     /// `dst += src`.
     pub fn add(&mut self, dst: BpfRegister, src: BpfRegister) {
-        self.push(0x0f, dst, src as u8, 0, 0);
+        self.alu(BpfAlu::Add, dst, src);
     }
 
     /// `dst += value`.
     pub fn add_constant(&mut self, dst: BpfRegister, value: i32) {
-        self.push(0x07, dst, 0, 0, value);
+        self.alu_constant(BpfAlu::Add, dst, value);
     }
 
     /// `dst |= src`.
     pub fn or(&mut self, dst: BpfRegister, src: BpfRegister) {
-        self.push(0x4f, dst, src as u8, 0, 0);
+        self.alu(BpfAlu::Or, dst, src);
     }
 
     /// `dst <<= bits`.
     pub fn shift_left(&mut self, dst: BpfRegister, bits: i32) {
-        self.push(0x67, dst, 0, 0, bits);
+        self.alu_constant(BpfAlu::ShiftLeft, dst, bits);
     }
 
     /// Extends the sign of the lowest `bytes` bytes, 1 to 8, to 64 bits.
@@ -203,7 +114,7 @@ impl Assembler {
         let unused = 64 - 8 * bytes.clamp(1, 8) as i32;
         if unused > 0 {
             self.shift_left(dst, unused);
-            self.push(0xc7, dst, 0, 0, unused);
+            self.alu_constant(BpfAlu::ArithmeticShift, dst, unused);
         }
     }
 
@@ -230,6 +141,16 @@ impl Assembler {
     /// Ends the program with R0.
     pub fn exit(&mut self) {
         self.push(0x95, BpfRegister::R0, 0, 0, 0);
+    }
+
+    /// Returns the number of instructions so far; a wide constant counts as two.
+    pub fn len(&self) -> usize {
+        self.code.len()
+    }
+
+    /// Returns whether there is no instruction yet.
+    pub fn is_empty(&self) -> bool {
+        self.code.is_empty()
     }
 
     /// Returns a new label, to be placed with [`Assembler::place`].
@@ -305,6 +226,10 @@ mod tests {
         assert_eq!(one(|c| c.store(AccessSize::B2, R8, 2, R1)), 0x0002_186b);
         assert_eq!(one(|c| c.store_constant(AccessSize::B4, R10, -4, 0)), 0xfffc_0a62);
         assert_eq!(one(|c| c.call(BpfHelper::PerfOutput)), 0x19_0000_0085);
+        assert_eq!(one(|c| c.alu(BpfAlu::Xor, R2, R3)), 0x32af);
+        assert_eq!(one(|c| c.alu_constant(BpfAlu::Rem, R2, 7)), 0x7_0000_0297);
+        assert_eq!(one(|c| c.negate(R2)), 0x287);
+        assert_eq!(one(|c| c.to_network_order(R2, 16)), 0x10_0000_02dc);
         assert_eq!(one(Assembler::exit), 0x95);
     }
 

@@ -11,7 +11,7 @@ use crate::{
     output::ColourChoice,
     output::format::OutputFormat,
     output::metrics::SERIES,
-    run::request::RunOptions,
+    run::request::{CountingPlace, RunOptions},
     script::option::{
         OptionKind, OptionSpec,
         value::{OptionValue, OptionValues},
@@ -29,6 +29,10 @@ pub fn options() -> Vec<OptionSpec> {
     use OptionKind::{Duration, Flag, List, Repeated, Size, Text, Whole};
     let color = || OptionKind::Choice {
         of: ["auto", "always", "never"].map(str::to_owned).to_vec(),
+        bare: None,
+    };
+    let place = || OptionKind::Choice {
+        of: ["kernel", "user", "auto"].map(str::to_owned).to_vec(),
         bare: None,
     };
     // Columns: name, letter, kind, value, default, help.
@@ -84,6 +88,8 @@ pub fn options() -> Vec<OptionSpec> {
             "also trace perilune itself (sched and interrupt events always include it)"),
         ("replay", None, Text, "FILE", "", "read the events from FILE instead of the kernel"),
         ("lua-mem", None, Size, "SIZE", "256MiB", "memory limit of the script"),
+        ("where", None, place(), "PLACE", "user",
+            "where to count events that need no record: kernel, user or auto"),
         ("aggregate-mem", None, Size, "SIZE", "512MiB",
             "memory limit of all tables and pending states together"),
         ("unsafe", None, Flag, "", "", "let the script use files, commands and memory"),
@@ -178,6 +184,11 @@ pub fn meaning(values: &OptionValues) -> Result<(RunOptions, Vec<String>)> {
         total: flag("total"),
         lua_mem: number(values, "lua-mem").unwrap_or_default(),
         aggregate_mem: number(values, "aggregate-mem").unwrap_or_default(),
+        counting: match text(values, "where") {
+            Some("kernel") => CountingPlace::Kernel,
+            Some("auto") => CountingPlace::Auto,
+            _ => CountingPlace::User,
+        },
         allow_unsafe: flag("unsafe"),
         replay: path("replay"),
         lines: flag("lines"),

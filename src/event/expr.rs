@@ -52,6 +52,7 @@ mod arithmetic;
 mod call;
 mod check;
 mod checked;
+pub mod in_kernel;
 mod printf;
 mod sample;
 mod scope;

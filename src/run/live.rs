@@ -9,6 +9,7 @@ use super::catalog::MachineCatalog;
 use super::cgroups;
 use super::counters_only::check_counters;
 use super::gaps;
+use super::kernel_counts::KernelCounts;
 use super::machine_changes::MachineChanges;
 use super::metrics::MetricsServer;
 use super::missing_symbols;
@@ -68,6 +69,8 @@ pub(super) fn run(
     {
         return workload::not_loaded(why, settings);
     }
+    let counts = KernelCounts::open(&host, request, &roles, &source)?;
+    counts.remove_from(&mut openings);
     signal::install()?;
     let mut live = match Live::open(openings, &source, roles.len()) {
         Ok(live) => live,
@@ -87,6 +90,8 @@ pub(super) fn run(
     read_tasks(&host, &source, workload.is_some());
     host.context().tap_tasks();
     live.enable(source.workload)?;
+    let mut counts = counts;
+    counts.begin()?;
     context.set_clock(*live.clock());
     begin_notes(&context, &catalog);
     if let Some(workload) = &mut workload
@@ -103,7 +108,7 @@ pub(super) fn run(
     let cost = Overhead::start(started);
     let tasks = source.tasks.as_deref();
     let boost = raise_priority(settings, host.context());
-    let mut upkeep = Upkeep { boost, changes: MachineChanges::begin(&live) };
+    let mut upkeep = Upkeep { boost, changes: MachineChanges::begin(&live), counts };
     let watched = watch(
         &mut host,
         &mut live,
@@ -114,10 +119,11 @@ pub(super) fn run(
         &mut upkeep,
     );
     live.disable();
+    let counted = upkeep.counts.end(&mut host, live.now());
     upkeep.changes.stop(&live);
     let ended = workload::end(workload.as_mut(), host.context());
-    watched?;
-    let outcome = finish(host, live, show, &schedule, request, &cost, upkeep.changes)?;
+    watched.and(counted)?;
+    let outcome = finish(host, live, show, &schedule, request, &cost, upkeep)?;
     Ok(outcome.of_workload(ended))
 }
 
@@ -168,6 +174,7 @@ fn raise_priority(settings: &RunOptions, shared: &SharedContext) -> Option<RtBoo
 struct Upkeep {
     boost: Option<RtBoost>,
     changes: MachineChanges,
+    counts: KernelCounts,
 }
 
 /// Delivers events until the run ends.
@@ -203,7 +210,7 @@ fn watch(
         if signal::take_report_request() {
             schedule.ask(live.now());
         }
-        deliver_due(host, live, show, schedule);
+        deliver_due(host, live, show, schedule, &mut upkeep.counts)?;
         pace.drained(host.context().printed());
         upkeep.boost.iter_mut().for_each(RtBoost::update);
         let context = host.context().clone();
@@ -215,7 +222,16 @@ fn watch(
 }
 
 /// Delivers the available events, and reports at each boundary that they pass.
-fn deliver_due(host: &mut Host, live: &mut Live, show: &mut Show, schedule: &mut Schedule) {
+///
+/// # Errors
+/// The kernel refuses to return its counts.
+fn deliver_due(
+    host: &mut Host,
+    live: &mut Live,
+    show: &mut Show,
+    schedule: &mut Schedule,
+    counts: &mut KernelCounts,
+) -> anyhow::Result<()> {
     loop {
         let horizon = live.horizon();
         schedule.skip_missed(horizon);
@@ -225,6 +241,10 @@ fn deliver_due(host: &mut Host, live: &mut Live, show: &mut Show, schedule: &mut
         if host.ended() || horizon < boundary || boundary >= schedule.end {
             break;
         }
+        match boundary >= schedule.report_at() {
+            true => counts.collect(host, live.now())?,
+            false => counts.collect_if_due(host, live.now())?,
+        }
         host.set_now(boundary);
         host.fire_timers(boundary);
         if boundary >= schedule.report_at() {
@@ -232,24 +252,27 @@ fn deliver_due(host: &mut Host, live: &mut Live, show: &mut Show, schedule: &mut
             let lost = live.lost(false);
             live.look_for_undelivered(false);
             host.lost_so_far(lost.unwrap_or(0) + live.side_lost_beside_events());
-            let counts = live.counts();
-            let parts = host.interval(live.counted_for().unwrap_or(seconds), &counts);
-            let coverage = coverage(host, live, lost);
+            let counters = live.counts();
+            let parts = host.interval(live.counted_for().unwrap_or(seconds), &counters);
+            let coverage = coverage(host, live, lost, counts);
             show.interval(boundary, &parts, coverage);
             show.metrics(host.take_measured(), &parts, &coverage);
             show.files(host.take_flames(), boundary, &coverage, false);
         }
     }
+    counts.collect_if_due(host, live.now())?;
     show.flush_events();
+    Ok(())
 }
 
 /// Returns what the script and the source know about missed events; `lost` is the kernel's own
 /// count.
-fn coverage(host: &Host, live: &Live, lost: Option<u64>) -> Coverage {
+fn coverage(host: &Host, live: &Live, lost: Option<u64>, counts: &KernelCounts) -> Coverage {
     let mut coverage = host.coverage(lost);
     coverage.disordered += live.disordered();
     coverage.truncated += live.truncated();
     coverage.undelivered = live.undelivered();
+    counts.add_to(&mut coverage);
     coverage
 }
 
@@ -260,8 +283,9 @@ fn finish(
     schedule: &Schedule,
     request: &RunRequest,
     cost: &Overhead,
-    mut changes: MachineChanges,
+    upkeep: Upkeep,
 ) -> anyhow::Result<Outcome> {
+    let Upkeep { mut changes, counts, .. } = upkeep;
     let settings = &request.options;
     show.lower();
     host.finishing();
@@ -287,10 +311,10 @@ fn finish(
     }
     host.set_now(now);
     host.lost_so_far(lost_at_end.unwrap_or(0) + live.side_lost_beside_events());
-    let counts = live.counts();
+    let counters = live.counts();
     let seconds = live.counted_for().unwrap_or((now - schedule.last) / 1e9);
-    let (parts, totals) = host.finish(seconds, &counts, settings.total);
-    let coverage = coverage(&host, &live, lost_at_end);
+    let (parts, totals) = host.finish(seconds, &counters, settings.total);
+    let coverage = coverage(&host, &live, lost_at_end, &counts);
     missing_symbols::print_notes(host.context());
     let gap = gaps::no_events(&host, request, &coverage, now);
     show.remark(gap.or_else(|| gaps::no_ends(&host, live.watches_tasks())).as_deref());
@@ -300,7 +324,7 @@ fn finish(
     show.costs(now, settings, &host, cost, &coverage);
     let shown = show.end();
     host.leave();
-    close(live, settings.quiet);
+    close(live, counts, settings.quiet);
     shown?;
     Ok(if coverage.errors > 0 { Outcome::ScriptErrors } else { Outcome::Done })
 }
@@ -309,11 +333,11 @@ fn finish(
 /// CPU is inside it, 35 ms or more, one tracepoint after the other (`perf_trace_event_unreg` holds
 /// `event_mutex` meanwhile). Another order, more threads or earlier disabling do not shorten this,
 /// and a killed process waits as long in its exit.
-pub(super) fn close(live: Live, quiet: bool) {
+pub(super) fn close(live: Live, counts: KernelCounts, quiet: bool) {
     // From here on Ctrl-C could only change the exit code. On failure the handlers stay as they
     // are.
     let _ = signal::ignore_interrupts();
-    let tracepoints = (live.tracepoints(), "tracepoint", TRACEPOINT_MS);
+    let tracepoints = (live.tracepoints() + counts.tracepoints(), "tracepoint", TRACEPOINT_MS);
     let probes = (live.probes(), "probe", probe_limit::CLOSED_IN_MS);
     let (count, what, each) = std::cmp::max_by_key(tracepoints, probes, |(n, _, ms)| n * ms);
     if count * each >= CLOSING_NOTE_MS && !quiet {
@@ -321,5 +345,6 @@ pub(super) fn close(live: Live, quiet: bool) {
         let text = format!("all results are written; closing {count} takes {each} ms each");
         streams::print_message(&format!("note: {text}"));
     }
+    drop(counts);
     live.end();
 }

@@ -126,6 +126,8 @@ pub struct RunOptions {
     pub lua_mem: u64,
     /// `--aggregate-mem`: memory limit of all aggregates together, in bytes.
     pub aggregate_mem: u64,
+    /// `--where`: where events are counted that need no record.
+    pub counting: CountingPlace,
     /// `--unsafe`: do not restrict the script.
     pub allow_unsafe: bool,
     /// `--replay`: a file of recorded events instead of the kernel.
@@ -140,6 +142,18 @@ pub struct RunOptions {
     /// `cpus`, `all_cpus`, `pids` or `tids`, these are watched, and the workload only limits the
     /// run's time.
     pub workload: Vec<OsString>,
+}
+
+/// Where events are counted that need no record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CountingPlace {
+    /// In the kernel; the run is refused if that is not possible.
+    Kernel,
+    /// In user space.
+    #[default]
+    User,
+    /// In the kernel if that is possible.
+    Auto,
 }
 
 impl RunOptions {

@@ -11,6 +11,7 @@
 mod body;
 mod cells;
 pub(super) mod column;
+mod counted;
 mod declare;
 mod draw;
 pub mod flame;

@@ -38,6 +38,7 @@ pub use setting::Setting;
 mod callback;
 pub(super) mod callbacks;
 mod compiler;
+mod counts;
 mod coverage;
 mod evsels;
 mod flame;

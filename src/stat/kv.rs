@@ -137,6 +137,26 @@ impl Kv {
         }
     }
 
+    /// Adds the count and the sums of further events of a key; without one, of events whose keys
+    /// are not known, to those that the bound folded.
+    pub fn add_row(&mut self, key: Option<&[Word]>, count: u64, sums: &[Sum], name: Option<u32>) {
+        let Some(key) = key else {
+            self.folded.keys += count;
+            self.evicted += count;
+            self.folded.count += count;
+            return self.folded.sums.iter_mut().zip(sums).for_each(|(into, sum)| into.merge(sum));
+        };
+        let row = self.row(key);
+        if let Some(into) = self.counts.get_mut(row) {
+            *into += count;
+        }
+        let into = self.sums.iter_mut().skip(row * self.shape.sums);
+        into.zip(sums).for_each(|(into, sum)| into.merge(sum));
+        if let Some(known) = self.names.get_mut(row).filter(|known| known.is_none()) {
+            *known = name;
+        }
+    }
+
     /// Names a row by the id of a string; does nothing if the key is no longer in the table.
     pub fn name(&mut self, key: &[Word], name: u32) {
         if let Some(place) = self.keys.find(key).and_then(|row| self.names.get_mut(row)) {
@@ -293,6 +313,16 @@ impl Kv {
     /// Returns the number of additions since the last [`Aggregate::clear`], including folded ones.
     pub fn samples(&self) -> u64 {
         self.counts.iter().sum::<u64>() + self.folded.count
+    }
+
+    /// Returns the number of sums of a row.
+    pub fn sums(&self) -> usize {
+        self.shape.sums
+    }
+
+    /// Returns whether rows get names.
+    pub fn is_named(&self) -> bool {
+        self.shape.named
     }
 
     /// Returns the number of keys folded since the table was made.

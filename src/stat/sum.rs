@@ -40,6 +40,11 @@ impl Sum {
         }
     }
 
+    /// Returns a whole number.
+    pub fn whole(whole: i128) -> Sum {
+        Sum { whole, rest: 0.0 }
+    }
+
     /// Adds another sum.
     pub fn merge(&mut self, other: &Sum) {
         self.add_whole(other.whole);

@@ -4,6 +4,7 @@
 //! Sources: bpf(2); include/uapi/linux/bpf.h (`union bpf_attr`); kernel/bpf/syscall.c.
 
 mod attr;
+mod count_table;
 mod link;
 mod output_array;
 
@@ -11,6 +12,7 @@ use super::errno::errno;
 use super::refusal::{Refusal, RefusedCall};
 use crate::base::text::cpulist;
 use attr::{BpfAttr, owned};
+pub use count_table::{CountTable, TableSlot};
 pub use link::{BpfLink, LinkedFunctions};
 pub use output_array::OutputArray;
 use perf_event_open_sys::ioctls;
@@ -39,6 +41,8 @@ const MISSES_WORD: usize = 26;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum BpfMapType {
+    /// Values by index.
+    Array = 2,
     /// Perf events, one for each CPU.
     PerfEventArray = 4,
     /// Values by index, separate for each CPU.
@@ -122,6 +126,35 @@ impl BpfMap {
         attr.set_pointer(8, &raw const index);
         attr.set_pointer(16, &raw const value);
         // SAFETY: key and value have 4 bytes each, as the map declares, and outlive the call.
+        unsafe { attr.call(MAP_UPDATE) }.map(drop)
+    }
+
+    /// Sets an element of an array to a number of 4 bytes.
+    ///
+    /// # Errors
+    /// The kernel refuses the call, or the values of the map have another size.
+    pub fn set_number(&self, index: u32, value: u32) -> io::Result<()> {
+        if self.value_size != size_of_val(&value) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let mut attr = BpfAttr::fd(0, &self.fd);
+        attr.set_pointer(8, &raw const index);
+        attr.set_pointer(16, &raw const value);
+        // SAFETY: key and value have 4 bytes each, as the map declares, and outlive the call.
+        unsafe { attr.call(MAP_UPDATE) }.map(drop)
+    }
+
+    /// Sets a value of all possible CPUs to zeros.
+    ///
+    /// # Errors
+    /// The kernel refuses the call, or the possible CPUs are not known.
+    pub fn clear(&self, index: u32) -> io::Result<()> {
+        let values = vec![0u8; self.value_size.next_multiple_of(8) * possible_cpus()?];
+        let mut attr = BpfAttr::fd(0, &self.fd);
+        attr.set_pointer(8, &raw const index);
+        attr.set_pointer(16, values.as_ptr());
+        // SAFETY: the key has 4 bytes; the kernel reads a value, rounded up to 8 bytes, for each
+        // possible CPU.
         unsafe { attr.call(MAP_UPDATE) }.map(drop)
     }
 

@@ -105,6 +105,14 @@ function l:clear() end
 ---@return perilune.Kv
 function kv(spec) end
 
+---@class perilune.CountOptions
+---@field key string|string[] an expression for each column of the key
+---@field sums? string[] expressions that are summed
+---@field first? integer the sum that the first of them adds to; 1 without it
+---@field name? string an expression of text: the name of a row, from its first event
+---@field kind? "number"|"text" the kind that the key must have
+---@field mixed? boolean whether integers of other types share a column of the key
+
 ---@class perilune.Kv
 local t = {}
 
@@ -123,6 +131,15 @@ function t:clear() end
 ---@param n integer
 ---@return fun(key: number|string, ...: number): boolean
 function t:adding(first, n) end
+
+--- Counts the events of an evsel by key, without a handler:
+--- `rows:count(evsel "sched:sched_switch", { key = "prev_pid" })`. With `--where auto`, the kernel
+--- counts if it can evaluate the expressions, and no record is written; otherwise the records are
+--- counted in user space, with the same results. See docs/in-kernel.md.
+---@param ev perilune.Evsel
+---@param of perilune.CountOptions
+---@return perilune.Kv
+function t:count(ev, of) end
 
 --- Names a key: `rows:name(k, e._comm)`.
 ---@param key number|string

@@ -15,6 +15,7 @@ mod container_names;
 mod containers;
 mod count_modes;
 mod counters;
+mod counting;
 mod cpu_time;
 mod execs;
 mod files;
@@ -99,6 +100,7 @@ fn main() -> ExitCode {
         counters::tests(),
         execs::tests(),
         files::tests(),
+        counting::tests(),
         cpu_time::tests(),
         flames::tests(),
         functions::tests(),

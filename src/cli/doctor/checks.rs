@@ -5,10 +5,11 @@ use super::{Check, CheckState, MachineFacts};
 use crate::base::text::units::counted;
 use crate::cli::runtime::Bundled;
 use crate::script::vm::guard::NO_HOOK;
-use crate::sys::machine::page_size;
+use crate::source::counting::WITH_MISSES;
+use crate::sys::machine::{is_linux_since, page_size};
 
 /// All checks, in output order.
-pub(super) const ALL: [fn(&MachineFacts) -> Check; 17] = [
+pub(super) const ALL: [fn(&MachineFacts) -> Check; 18] = [
     kernel,
     perf_events,
     tracefs,
@@ -20,6 +21,7 @@ pub(super) const ALL: [fn(&MachineFacts) -> Check; 17] = [
     breakpoints,
     idle_tasks,
     functions,
+    counting,
     clock,
     stopping,
     symbols,
@@ -237,6 +239,22 @@ fn functions(machine: &MachineFacts) -> Check {
         lacks => {
             check.advice(format!("the rest needs kernel 4.17 or later with CONFIG_{lacks}_EVENTS"))
         }
+    }
+}
+
+/// Checks whether BPF programs can count.
+fn counting(machine: &MachineFacts) -> Check {
+    let check = |state, found| Check::new("counting", state, found);
+    match &machine.counting {
+        Ok(()) if is_linux_since(WITH_MISSES) => {
+            check(CheckState::Ok, "by key in the kernel, without records (--where auto)")
+        }
+        Ok(()) => {
+            let advice = "before Linux 6.7, events that it misses while another BPF program runs \
+                          on the CPU are not counted as missed";
+            check(CheckState::Limited, "by key in the kernel (--where auto)").advice(advice)
+        }
+        Err(why) => check(CheckState::Limited, "in user space, from records").advice(why),
     }
 }
 

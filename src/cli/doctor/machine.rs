@@ -10,6 +10,7 @@ use crate::cli::runtime::Bundled;
 use crate::decode::format::Format;
 use crate::decode::print::PrintProgram;
 use crate::script::vm::guard::hook_stops_compiled_loops;
+use crate::source::counting;
 use crate::symbol::RunningKernel;
 use crate::sys::attr::Attr;
 use crate::sys::attr::{EVERY_TASK, PerfTarget};
@@ -40,6 +41,8 @@ pub struct MachineFacts {
     pub(super) hardware: Result<(), String>,
     /// Whether functions of the kernel can be watched, and those of programs.
     pub(super) probes: [bool; 2],
+    /// Whether the kernel can count events by key, or why not.
+    pub(super) counting: Result<(), String>,
     /// Whether records are stamped with `CLOCK_MONOTONIC`.
     pub(super) monotonic: bool,
     pub(super) clocksource: Option<String>,
@@ -96,6 +99,7 @@ impl MachineFacts {
             own: attempt(&task_clock, own, "this process"),
             hardware: attempt(&user_only(cycles()), own, "cycles"),
             probes: ["kprobe", "uprobe"].map(|pmu| machine::pmu_type(pmu).is_some()),
+            counting: counting::refusal().map_or(Ok(()), |refusal| Err(refusal.why)),
             monotonic: stamps_with_monotonic(),
             clocksource: read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
             hook: hook_stops_compiled_loops(),

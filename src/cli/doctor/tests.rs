@@ -34,6 +34,7 @@ fn well() -> MachineFacts {
         own: Ok(()),
         hardware: Ok(()),
         probes: [true, true],
+        counting: Ok(()),
         monotonic: true,
         clocksource: Some("kvm-clock".to_owned()),
         hook: true,
@@ -254,4 +255,11 @@ fn json_has_an_object_for_each_check() {
     assert!(objects.iter().all(|o| o["type"] == "check" && o["state"] == "ok"));
     assert_eq!(objects[1]["check"], "perf events");
     assert!(objects[1]["advice"].is_null());
+}
+
+#[test]
+fn the_reason_why_the_kernel_cannot_count_is_shown() {
+    let denied = Err("permission denied; run as root".to_owned());
+    let text = line(&MachineFacts { counting: denied, ..well() }, "counting");
+    assert!(text.contains("limited  in user space, from records; permission denied"), "{text}");
 }

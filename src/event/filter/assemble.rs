@@ -1,13 +1,15 @@
 //! Translates a filter into BPF instructions, for events whose records a program writes: a filter
 //! of perf applies after the program.
 //!
-//! Only comparisons of numbers in the record are translated; other conditions are left to user
-//! space. The semantics are those of [`BoundFilter::passes`].
+//! Only comparisons of numbers and of whole texts in the record are translated; other conditions are
+//! left to user space. The semantics are those of [`BoundFilter::passes`].
 
 use super::Op;
-use super::eval::{BoundFilter, NumberTest, Test};
+use super::eval::{BoundFilter, FilterMatcher, NumberTest, Test, TextTest};
 use crate::bpf::assembler::BpfRegister::{R1, R2, R6, R7};
 use crate::bpf::assembler::{AccessSize, Assembler, JumpIf, Label};
+use crate::bpf::expression::ExpressionWriter;
+use crate::bpf::integer::IntegerNode;
 
 /// Size of the common fields in bytes, which a program does not see.
 const COMMON: usize = 8;
@@ -21,7 +23,7 @@ impl BoundFilter {
     }
 
     /// Appends instructions that jump to `fail` unless the event passes. R6 must be the context
-    /// and R7 the thread; R1 and R2 are overwritten. A filter that is not assemblable passes
+    /// and R7 the thread; R0 to R5 are overwritten. A filter that is not assemblable passes
     /// everything.
     pub fn assemble(&self, code: &mut Assembler, fail: Label) {
         if self.is_assemblable() {
@@ -42,6 +44,11 @@ impl Test {
                 (is_in_context || (*offset, *size) == THREAD)
                     && AccessSize::of(*size).is_some()
                     && *op != Op::Glob
+            }
+            Test::Text { from: TextTest::Fixed { offset, .. }, matcher, .. } => {
+                matches!(matcher, FilterMatcher::Whole(_))
+                    && *offset >= COMMON
+                    && i16::try_from(*offset).is_ok()
             }
             _ => false,
         }
@@ -79,6 +86,20 @@ impl Test {
                 code.set_long(R2, *value as u64);
                 code.jump_if_register(condition(*op, *signed), R1, R2, pass);
                 code.jump(fail);
+            }
+            Test::Text {
+                from: TextTest::Fixed { offset, size },
+                matcher: FilterMatcher::Whole(wanted),
+                inverted,
+            } => {
+                let mut bytes = wanted.get(..*size).unwrap_or(wanted).to_vec();
+                // Text that does not fill its field ends with a NUL.
+                bytes.resize((*size).min(bytes.len() + 1), 0);
+                let equal = IntegerNode::BytesEqual { offset: *offset as i16, bytes };
+                let (same, other) = if *inverted { (fail, pass) } else { (pass, fail) };
+                // A comparison of a field is never too large.
+                let _ = ExpressionWriter::new(code).condition(&equal, other);
+                code.jump(same);
             }
             _ => code.jump(pass),
         }
@@ -120,11 +141,12 @@ mod tests {
     }
 
     #[test]
-    fn only_numbers_of_the_arguments_are_translated() {
+    fn numbers_and_whole_texts_of_the_arguments_are_translated() {
         assert!(bound("dfd == 3 && !(__syscall_nr < -1 || dfd & 4)").is_assemblable());
         assert!(bound("common_pid == 3").is_assemblable());
         assert!(!bound("common_flags == 3").is_assemblable());
-        assert!(!bound("dfd == 3 || name == \"x\"").is_assemblable());
+        assert!(bound("dfd == 3 || name != \"x\"").is_assemblable());
+        assert!(!bound("dfd == 3 || name ~ \"x*\"").is_assemblable());
         assert!(!bound("CPU == 0").is_assemblable());
     }
 
@@ -137,6 +159,21 @@ mod tests {
         let code = code.finish().unwrap();
         // r1 = *(u64 *)(r6 + 16); r2 = 3; if r1 >= r2 goto +1; goto +0
         assert_eq!(code, [0x0010_6179, 0x3_0000_0218, 0, 0x0001_213d, 0x0000_0005], "{code:x?}");
+    }
+
+    #[test]
+    fn a_text_is_compared_with_its_nul_and_a_longer_one_up_to_the_size_of_the_field() {
+        let code = |filter: &str| {
+            let mut code = Assembler::default();
+            let fail = code.label();
+            bound(filter).assemble(&mut code, fail);
+            code.place(fail);
+            code.finish().unwrap()
+        };
+        // r1 = *(u16 *)(r6 + 24); if r1 != "x\0" goto fail
+        assert_eq!(code("name == \"x\"")[..2], [0x0018_6169, 0x78_0002_0155]);
+        let cut = code("name == \"exactly sixteen!\"");
+        assert_eq!(cut, code("name == \"exactly sixteen! and more\""));
     }
 
     #[test]

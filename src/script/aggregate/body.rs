@@ -12,6 +12,8 @@ use crate::{
     stat::{
         event_copy::CopyPosition,
         history::History,
+        kv::Kv,
+        leaf::SharedAggregate,
         pending::{PendingLosses, PendingState},
         strings::Marks,
         word::Word,
@@ -75,6 +77,11 @@ pub(super) trait AggregateBody {
     /// A column's own function failed.
     fn flame(&self, _parts: &TableParts<'_>) -> mlua::Result<Option<Flame>> {
         Ok(None)
+    }
+
+    /// Returns the table to which rows of the kernel can be added.
+    fn counted_rows(&self) -> Option<&SharedAggregate<Kv>> {
+        None
     }
 
     /// Returns the state between events that it keeps.

@@ -12,8 +12,10 @@ use crate::event::selector::Selector;
 use crate::script::context::state::ScriptState;
 use crate::script::evsel::declare::EvselInfo;
 use crate::script::evsel::derived::NamedSource;
+use crate::script::evsel::role::DeclaredCount;
 use crate::script::option::Attrs;
 use crate::script::option::opt::selector;
+use crate::script::vm::trusted::template_function;
 
 const EVSEL: &str = include_str!("../prelude/evsel.lua");
 
@@ -33,11 +35,32 @@ pub(super) fn register(api: &Registry<'_>, system: bool) -> mlua::Result<()> {
     native.set("switch", switch(lua, state)?)?;
     native.set("replaced", replaced(lua, state)?)?;
     native.set("fields", fields(lua, state)?)?;
+    native.set("counted", counted(lua, state)?)?;
+    native.set("fill", template_function(lua)?)?;
     native.set("compile", expression::compiler(api, system)?)?;
     api.trusted.run::<()>("evsel", EVSEL, native)?;
     api.publish(&["evsel", "expr_of", "exprs_of"])?;
+    api.aggregates.trusted().set("count", api.trusted.export("count_by")?)?;
     // A prompt has its own version; text that was typed there also runs in a monitor.
     api.globals.set("probe", api.trusted.export("evsel")?)
+}
+
+/// Creates the function that declares a count: see `exports.count_by`.
+fn counted(lua: &Lua, state: &State) -> mlua::Result<Function> {
+    let state = state.clone();
+    lua.create_function(move |_, (evsel, of): (usize, Table)| {
+        let count = DeclaredCount {
+            evsel,
+            table: of.get("table")?,
+            keys: of.get("keys")?,
+            sums: of.get("sums")?,
+            first: of.get::<usize>("first")? - 1,
+            name: of.get("name")?,
+            mixed: of.get("mixed")?,
+        };
+        state.borrow().evsels.borrow_mut().counts.push(count);
+        Ok(())
+    })
 }
 
 fn declare(lua: &Lua, state: &State) -> mlua::Result<Function> {

@@ -38,6 +38,8 @@ pub struct Evsels {
     pub fallbacks: Vec<String>,
     /// Monitors whose events others take.
     pub sources: Sources,
+    /// Counts by key that need no handler.
+    pub counts: Vec<DeclaredCount>,
     /// Selectors of the evsels, as typed.
     pub(super) used: BTreeSet<String>,
     /// The evsels, by their index in Lua.
@@ -61,6 +63,26 @@ impl Evsels {
         let indexes = self.indexes_of(index);
         self.roles.get_mut(indexes).unwrap_or_default()
     }
+}
+
+/// A count of the events of an evsel by key, which the kernel can do if it can evaluate the
+/// expressions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeclaredCount {
+    /// The evsel, by its index in Lua.
+    pub evsel: usize,
+    /// Number of the table.
+    pub table: usize,
+    /// Expressions of the key.
+    pub keys: Vec<String>,
+    /// Expressions that are summed.
+    pub sums: Vec<String>,
+    /// Column of the first sum.
+    pub first: usize,
+    /// Expression of the name of a row.
+    pub name: Option<String>,
+    /// Whether integers of different types share a column of the key.
+    pub mixed: bool,
 }
 
 /// One event of one evsel.

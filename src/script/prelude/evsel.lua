@@ -6,9 +6,10 @@ local _, _, native, exports = ...
 
 local declare, narrow, matching, switch, replaced, fields, compile = native.declare, native.narrow,
   native.matching, native.switch, native.replaced, native.fields, native.compile
-local selectors = native.selectors
+local selectors, counted, fill = native.selectors, native.counted, native.fill
 
 local type, error, setmetatable, ipairs, unpack = type, error, setmetatable, ipairs, unpack
+local concat, loadstring = table.concat, loadstring
 
 local Evsel = {}
 local evsels = {}                                          -- in order: { ev =, handler =, roles = }
@@ -154,6 +155,56 @@ function exports.expr_of(source, of, kind, mixed)
   local f, as = compile({ tostring(source) }, index_of(of, "expr_of", "an expression"), kind, mixed)
   if not f then error(as, 2) end
   return f, as[1]
+end
+
+-- The handler of a count in user space.
+local COUNT = [[
+local rows, add, key, values, label = ...
+return function(e)
+  local $keys = key(e)
+  $count
+end]]
+
+--- Compiles a list of expressions of a count; raises an error at the line of the script.
+local function compiled(list, e, kind, mixed)
+  local f, why = compile(list, e.index, kind, mixed)
+  if not f then error(why, 4) end
+  return f
+end
+
+--- Counts the events of `ev` in `rows`, a kv with the plan `plan`: see `kv:count` in
+-- meta/aggregate.lua. Declares it, so that the kernel may count, and sets the handler for counting
+-- in user space.
+function exports.count_by(rows, plan, ev, of)
+  local e = part_of[ev]
+  if not e or type(of) ~= "table" or of.key == nil then
+    error("count takes an evsel and a table: rows:count(ev, { key = \"pid\" })", 3)
+  end
+  if e.handler then error("this event has a handler; call evsel again for the count", 3) end
+  local keys = type(of.key) == "table" and of.key or { of.key }
+  local sums, first, mixed = of.sums or {}, of.first or 1, of.mixed and true or false
+  if #keys ~= plan.present then
+    error(("this kv has %d key columns, the count has %d"):format(plan.present, #keys), 3)
+  end
+  local names = {}
+  for i = 1, #keys do names[i] = "k" .. i end
+  local list = concat(names, ", ")
+  local call = ("add(%s%s)"):format(list, #sums > 0 and ", values(e)" or "")
+  if of.name then call = ("if %s then rows:name(%s, label(e)) end"):format(call, list) end
+  local make = loadstring(fill(COUNT, { keys = list, count = call }), "=perilune:count")
+  e.handler = make(rows, rows:adding(first, #sums), compiled(keys, e, of.kind, mixed),
+    #sums > 0 and compiled(sums, e, "number"), of.name and compiled({ of.name }, e, "text"))
+  e.counted = e.handler
+  counted(e.index, { table = plan.id, keys = keys, sums = sums, first = first, name = of.name,
+    mixed = mixed })
+end
+
+--- Returns whether the handler of the evsel with this index only counts.
+function exports.only_counts(index)
+  for _, e in ipairs(evsels) do
+    if e.index == index then return e.counted ~= nil and e.handler == e.counted end
+  end
+  return false
 end
 
 exports.evsel = evsel

@@ -45,6 +45,13 @@ function env.kv(spec)
     return generate(
       object, "add", part(first, first + n - 1), leaf, false, 2 ^ 8 * (first - 1), "~= 0")
   end
+  --- count(ev, { key = expression, sums = { expression… }, first = index, name = expression }):
+  -- counts the events of an evsel, in the kernel where that is possible.
+  function functions.count(self, ev, of)
+    if self ~= object then error("count is called with a colon: object:count(ev, {…})", 2) end
+    trusted.count(object, plan, ev, of)
+    return object
+  end
   --- name(key, text): sets the text of the name column.
   local of = part(1, 0)
   of.parameters[#of.parameters + 1] = { name = "text", is = "text" }

@@ -17,6 +17,12 @@ impl BpfAttr {
         self.0[offset / 8] |= u64::from(value) << shift;
     }
 
+    /// Returns a field of 4 bytes, which the kernel may have written.
+    pub(super) fn u32_at(&self, offset: usize) -> u32 {
+        let shift = if cfg!(target_endian = "big") { 32 - offset % 8 * 8 } else { offset % 8 * 8 };
+        (self.0[offset / 8] >> shift) as u32
+    }
+
     /// Sets a pointer at a byte offset that is a multiple of 8. The memory must outlive the call.
     pub(super) fn set_pointer<T>(&mut self, offset: usize, to: *const T) {
         self.0[offset / 8] = to.expose_provenance() as u64;
@@ -60,6 +66,7 @@ mod tests {
         let mut attr = BpfAttr::default();
         attr.set_u32(0, 5);
         attr.set_u32(4, 7);
+        assert_eq!((attr.u32_at(0), attr.u32_at(4)), (5, 7));
         let bytes = attr.0[0].to_ne_bytes();
         assert_eq!(bytes[..4], 5u32.to_ne_bytes());
         assert_eq!(bytes[4..], 7u32.to_ne_bytes());

@@ -327,6 +327,10 @@ impl AggregateBody for KvTable {
         self.of.has_total()
     }
 
+    fn counted_rows(&self) -> Option<&SharedAggregate<Kv>> {
+        Some(&self.of.live)
+    }
+
     fn can_be_flame(&self) -> bool {
         true
     }

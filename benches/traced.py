@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""Prints what tracing costs the traced task: its CPU time per getppid call, above that of an
+untraced loop. The tools take turns, so that a change of the machine's speed affects all of them.
+Run as root on a quiet machine, after `cargo build --release`; needs a C compiler, and bpftrace for
+its rows."""
+
+import os
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
+PERILUNE = os.environ.get("PERILUNE", os.path.join(ROOT, "target/release/perilune"))
+TURNS = int(os.environ.get("TURNS", "5"))
+CALLS = int(os.environ.get("CALLS", "3000000"))
+
+LOOP = r"""
+#define _GNU_SOURCE
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus);
+  CPU_SET(0, &cpus);
+  sched_setaffinity(0, sizeof cpus, &cpus);
+  long calls = atol(argv[1]);
+  struct timespec a, b;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &a);
+  for (long i = 0; i < calls; i++) syscall(SYS_getppid);
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &b);
+  printf("%.1f\n", ((b.tv_sec - a.tv_sec) * 1e9 + b.tv_nsec - a.tv_nsec) / calls);
+}
+"""
+
+TOP = [PERILUNE, "top", "-e", "raw_syscalls:sys_enter", "-b", "-o", "/dev/null"]
+REJECTED = TOP[:3] + ["raw_syscalls:sys_enter/id == 1000/"] + TOP[4:]
+COUNT = "tracepoint:raw_syscalls:sys_enter { @[tid] = count(); }"
+REJECT = "tracepoint:raw_syscalls:sys_enter /args->id == 1000/ { @[tid] = count(); }"
+ROWS = [
+    ("untraced", None),
+    ("top --where user", TOP + ["--where", "user"]),
+    ("top --where kernel", TOP + ["--where", "kernel"]),
+    ("rejected, --where user", REJECTED + ["--where", "user"]),
+    ("rejected, --where kernel", REJECTED + ["--where", "kernel"]),
+]
+if shutil.which("bpftrace"):
+    ROWS += [("bpftrace count", ["bpftrace", "-e", COUNT]),
+             ("bpftrace, rejected", ["bpftrace", "-e", REJECT])]
+
+
+def cost(loop, command):
+    """Returns the nanoseconds of CPU time per call while the command runs."""
+    tool = None
+    if command:
+        tool = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(2.5)
+        if tool.poll() is not None:
+            sys.exit(f"{' '.join(command)}: ended with {tool.returncode}")
+    result = subprocess.run([loop, str(CALLS)], stdout=subprocess.PIPE, check=True)
+    if tool:
+        tool.send_signal(signal.SIGINT)
+        tool.wait()
+    return float(result.stdout)
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        source, loop = os.path.join(folder, "loop.c"), os.path.join(folder, "loop")
+        with open(source, "w", encoding="utf-8") as file:
+            file.write(LOOP)
+        subprocess.run(["cc", "-O2", "-o", loop, source], check=True)
+        costs = {name: [] for name, _ in ROWS}
+        for _ in range(TURNS):
+            for name, command in ROWS:
+                costs[name].append(cost(loop, command))
+    base = statistics.median(costs["untraced"])
+    print(f"{'':26} {'ns/call':>8} {'above':>8}   least and most above, {TURNS} turns")
+    for name, _ in ROWS:
+        all_of = costs[name]
+        middle = statistics.median(all_of)
+        print(f"{name:26} {middle:8.1f} {middle - base:8.1f}"
+              f"   {min(all_of) - base:.0f} to {max(all_of) - base:.0f}")
+
+
+main()

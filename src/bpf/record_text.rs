@@ -1,0 +1,129 @@
+//! Text of a record, or the name of the current task, as words that are padded with NULs.
+
+use super::assembler::BpfRegister::{self, *};
+use super::assembler::{AccessSize, Assembler, BpfAlu, BpfHelper, JumpIf};
+use super::expression::CONTEXT;
+
+/// Words of the name of a task.
+pub const COMM_WORDS: usize = 2;
+
+/// Maximum size in bytes of a field.
+pub const TEXT_MAX: usize = 64;
+
+/// A text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordText {
+    /// A `char[size]` of the record, which ends at its first NUL, if there is one.
+    Field {
+        /// Offset in bytes.
+        offset: i16,
+        /// Size in bytes; at most [`TEXT_MAX`].
+        size: usize,
+    },
+    /// The name of the task in which the event happens.
+    Comm,
+    /// The name of a task in the record, at the place in the lower half of the 4 bytes at `location`.
+    DynamicComm {
+        /// Offset of the location in bytes.
+        location: i16,
+        /// Offset from which the place counts.
+        from: i16,
+    },
+}
+
+impl RecordText {
+    /// Returns its size in words.
+    pub fn words(self) -> usize {
+        match self {
+            RecordText::Field { size, .. } => size.div_ceil(8),
+            RecordText::Comm | RecordText::DynamicComm { .. } => COMM_WORDS,
+        }
+    }
+
+    /// Appends instructions that store the words at `base + at`; they overwrite R0 to R5. Returns
+    /// None if the field is too large.
+    pub(super) fn store(self, code: &mut Assembler, base: BpfRegister, at: i16) -> Option<()> {
+        match self {
+            RecordText::Comm => {
+                code.copy(R1, base);
+                code.add_constant(R1, at.into());
+                code.set(R2, 8 * COMM_WORDS as i32);
+                code.call(BpfHelper::CurrentComm);
+            }
+            RecordText::DynamicComm { location, from } => {
+                for word in 0..COMM_WORDS as i16 {
+                    code.store_constant(AccessSize::B8, base, at + 8 * word, 0);
+                }
+                // A program may not load from a computed place of the record itself.
+                code.load(AccessSize::B4, R1, CONTEXT, location);
+                code.alu_constant(BpfAlu::And, R1, 0xffff);
+                code.copy(R3, CONTEXT);
+                code.add_constant(R3, from.into());
+                code.add(R3, R1);
+                code.copy(R1, base);
+                code.add_constant(R1, at.into());
+                code.set(R2, 8 * COMM_WORDS as i32);
+                code.call(BpfHelper::ReadKernelText);
+            }
+            RecordText::Field { size, .. } if size > TEXT_MAX => return None,
+            RecordText::Field { offset, size } => store_field(code, (offset, size), base, at),
+        }
+        Some(())
+    }
+}
+
+fn store_field(code: &mut Assembler, (offset, size): (i16, usize), base: BpfRegister, at: i16) {
+    let end = code.label();
+    let words = size.div_ceil(8);
+    for word in 0..words {
+        let place = |word: usize| at + 8 * word as i16;
+        let rest = (size - 8 * word).min(8);
+        load_word(code, offset + 8 * word as i16, rest);
+        let full = code.label();
+        // Bit 7 of the first byte that is 0, and perhaps of bytes behind it.
+        code.copy(R2, R1);
+        code.set_long(R3, 0x0101_0101_0101_0101);
+        code.alu(BpfAlu::Sub, R2, R3);
+        code.copy(R4, R1);
+        code.alu_constant(BpfAlu::Xor, R4, -1);
+        code.alu(BpfAlu::And, R2, R4);
+        code.set_long(R3, 0x8080_8080_8080_8080);
+        code.alu(BpfAlu::And, R2, R3);
+        code.jump_if(JumpIf::Equal, R2, 0, full);
+        // Keeps the bytes before it.
+        code.copy(R3, R2);
+        code.negate(R3);
+        code.alu(BpfAlu::And, R2, R3);
+        code.alu_constant(BpfAlu::ShiftRight, R2, 7);
+        code.add_constant(R2, -1);
+        code.alu(BpfAlu::And, R1, R2);
+        code.store(AccessSize::B8, base, place(word), R1);
+        code.set(R1, 0);
+        (word + 1..words).for_each(|word| code.store(AccessSize::B8, base, place(word), R1));
+        code.jump(end);
+        code.place(full);
+        code.store(AccessSize::B8, base, place(word), R1);
+    }
+    code.place(end);
+}
+
+/// Loads up to 8 bytes of the record into R1, the first one lowest. The kernel refuses to load at
+/// an offset that is not a multiple of the size.
+fn load_word(code: &mut Assembler, offset: i16, bytes: usize) {
+    code.set(R1, 0);
+    let mut done = 0;
+    while done < bytes {
+        let at = offset + done as i16;
+        let sizes = [AccessSize::B8, AccessSize::B4, AccessSize::B2, AccessSize::B1];
+        let fits = |size: &AccessSize| {
+            size.bytes() <= bytes - done && usize::from(at.unsigned_abs()) % size.bytes() == 0
+        };
+        let size = sizes.into_iter().find(fits).unwrap_or(AccessSize::B1);
+        code.load(size, R2, CONTEXT, at);
+        if done > 0 {
+            code.shift_left(R2, 8 * done as i32);
+        }
+        code.or(R1, R2);
+        done += size.bytes();
+    }
+}

@@ -1,0 +1,65 @@
+//! Adds rows that the kernel has counted to the tables of scripts.
+
+use super::Aggregates;
+use crate::source::counted_row::{CountedRow, KeyValue};
+use crate::stat::strings::Strings;
+use crate::stat::sum::{I64_RANGE, Sum};
+use crate::stat::word::Word;
+
+impl Aggregates {
+    /// Returns the number of sums of a table to which rows can be added, and whether its rows have
+    /// names.
+    pub(in crate::script) fn shape_of_counts(&self, table: usize) -> Option<(usize, bool)> {
+        let declared = self.one(table)?;
+        let kv = declared.body.counted_rows()?.borrow();
+        Some((kv.sums(), kv.is_named()))
+    }
+
+    /// Adds a row that the kernel has counted.
+    pub(in crate::script) fn add_counted(&self, table: usize, row: &CountedRow<'_>) {
+        let Some(declared) = self.one(table) else { return };
+        let Some(kv) = declared.body.counted_rows() else { return };
+        let strings = &self.0.strings;
+        let key: Option<Vec<Word>> = {
+            let mut strings = strings.borrow_mut();
+            row.key.map(|key| key.iter().map(|part| word(part, &mut strings)).collect())
+        };
+        let name = row.name.map(|name| strings.borrow_mut().intern(name));
+        let sums: Vec<Sum> = row.sums.iter().map(|sum| Sum::whole(*sum)).collect();
+        kv.borrow_mut().add_row(key.as_deref(), row.count, &sums, name);
+    }
+}
+
+/// Returns a part of a key as compiled expressions return it (`exact` in view.lua).
+fn word(part: &KeyValue<'_>, strings: &mut Strings) -> Word {
+    match part {
+        KeyValue::Text(text) => Word::string(strings.intern(text)),
+        KeyValue::Integer(bits) => {
+            let value = bits.cast_signed();
+            let double = value as f64;
+            match double as i64 == value && double < I64_RANGE {
+                true => Word::number(double),
+                false => Word::string(strings.intern(format!("{bits:#x}").as_bytes())),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stat::word::WordContent;
+
+    #[test]
+    fn a_key_is_a_number_if_a_double_holds_it_and_text_otherwise() {
+        let mut strings = Strings::new(1 << 16);
+        let mut of = |bits: u64| word(&KeyValue::Integer(bits), &mut strings).part();
+        for (bits, value) in [(0, 0.0), (u64::MAX, -1.0), (1 << 60, 2f64.powi(60))] {
+            assert_eq!(of(bits), WordContent::Number(value));
+        }
+        assert_eq!(of(1 << 63), WordContent::Number(-I64_RANGE));
+        for bits in [(1u64 << 53) + 1, i64::MAX as u64, 0xffdf_ffff_ffff_ffff] {
+            assert!(matches!(of(bits), WordContent::String(_)), "{bits:#x}");
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Counts by key that the kernel does for the script.
+
+use std::ops::Range;
+
+use mlua::Function;
+
+use super::Host;
+use crate::script::evsel::role::DeclaredCount;
+use crate::source::counted_row::CountedRow;
+
+impl Host {
+    /// Returns the counts that the script declared and whose events have no other handler, each
+    /// with its roles.
+    ///
+    /// # Errors
+    /// Lua is out of memory.
+    pub fn declared_counts(&self) -> mlua::Result<Vec<(DeclaredCount, Range<usize>)>> {
+        let only_counts: Function = self.dispatch.exports().get("only_counts")?;
+        let state = self.state.borrow();
+        let evsels = state.evsels.borrow();
+        let mut counts = Vec::new();
+        for count in &evsels.counts {
+            if only_counts.call::<bool>(count.evsel)? {
+                counts.push((count.clone(), evsels.indexes_of(count.evsel)));
+            }
+        }
+        Ok(counts)
+    }
+
+    /// Returns the number of sums of a table, and whether its rows have names.
+    pub fn shape_of_counts(&self, table: usize) -> Option<(usize, bool)> {
+        self.aggregates.shape_of_counts(table)
+    }
+
+    /// Adds a row that the kernel has counted.
+    pub fn add_counted(&mut self, table: usize, row: &CountedRow<'_>) {
+        self.coverage.events += row.count;
+        self.aggregates.add_counted(table, row);
+    }
+}

@@ -1,0 +1,142 @@
+//! Rows of a table that programs in the kernel have filled: the sum of the values of all CPUs.
+
+use crate::bpf::count::CountLayout;
+
+/// A row of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CountedRow<'a> {
+    /// The parts of its key; None for the events whose key had no room.
+    pub key: Option<&'a [KeyValue<'a>]>,
+    /// Number of events.
+    pub count: u64,
+    /// The name at its first event, without the NULs behind it.
+    pub name: Option<&'a [u8]>,
+    /// The sum of each column.
+    pub sums: &'a [i128],
+}
+
+/// A part of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyValue<'a> {
+    /// 64 bits.
+    Integer(u64),
+    /// Text without the NULs behind it.
+    Text(&'a [u8]),
+}
+
+/// Reads the rows of a table.
+pub(super) struct RowReader {
+    layout: CountLayout,
+    /// Whether each part of a key is text.
+    texts: Vec<bool>,
+    sums: Vec<i128>,
+}
+
+impl RowReader {
+    pub(super) fn new(layout: CountLayout) -> RowReader {
+        let texts = layout.texts.clone();
+        let sums = vec![0; layout.sums];
+        RowReader { layout, texts, sums }
+    }
+
+    pub(super) fn layout(&self) -> &CountLayout {
+        &self.layout
+    }
+
+    /// Passes the row of a key to `each`; `values` has the values of all CPUs. A key without events
+    /// was created by a program that has not counted yet; it has no row.
+    pub(super) fn row(
+        &mut self,
+        key: Option<&[u8]>,
+        values: &[u8],
+        each: &mut dyn FnMut(&CountedRow<'_>),
+    ) {
+        let (mut count, mut first, mut name) = (0u64, u64::MAX, None);
+        self.sums.fill(0);
+        for value in values.chunks_exact(self.layout.value_bytes()) {
+            let here = word(value, 0);
+            if here == 0 {
+                continue;
+            }
+            count += here;
+            let named_at = if self.layout.named { word(value, 1) } else { 0 };
+            if named_at != 0 && named_at < first {
+                first = named_at;
+                name = value.get(16..32).map(until_nul);
+            }
+            for (column, sum) in self.sums.iter_mut().enumerate() {
+                let at = self.layout.sum_at(column);
+                let (low, high) = (word(value, at), word(value, at + 1));
+                *sum = sum.wrapping_add(i128::from(high.cast_signed()) << 64 | i128::from(low));
+            }
+        }
+        if count == 0 {
+            return;
+        }
+        let mut parts = Vec::with_capacity(self.texts.len());
+        let mut rest = key.unwrap_or_default();
+        for (words, is_text) in self.layout.key.iter().zip(&self.texts) {
+            let Some((part, behind)) = rest.split_at_checked(8 * words) else { break };
+            parts.push(match is_text {
+                true => KeyValue::Text(until_nul(part)),
+                false => KeyValue::Integer(word(part, 0)),
+            });
+            rest = behind;
+        }
+        let key = key.map(|_| &parts[..]);
+        each(&CountedRow { key, count, name, sums: &self.sums });
+    }
+}
+
+fn word(bytes: &[u8], index: usize) -> u64 {
+    let word = bytes.get(8 * index..8 * index + 8).and_then(|word| word.try_into().ok());
+    word.map_or(0, u64::from_ne_bytes)
+}
+
+fn until_nul(bytes: &[u8]) -> &[u8] {
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    &bytes[..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(words: &[u64]) -> Vec<u8> {
+        words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+    }
+
+    /// A key of a number and of text, a name, and two sums.
+    fn reader() -> RowReader {
+        let (key, texts) = (vec![1, 2], vec![false, true]);
+        RowReader::new(CountLayout { key, texts, named: true, sums: 2 })
+    }
+
+    #[test]
+    fn a_row_is_the_sum_of_the_cpus_and_has_the_name_of_its_first_event() {
+        let name = |text: &[u8; 8]| u64::from_ne_bytes(*text);
+        let values = bytes(
+            &[
+                [2, 900, name(b"later\0\0\0"), 0, u64::MAX - 1, u64::MAX, 1, 1],
+                [1, 0, 0, 0, 0, 0, 0, 0],
+                [3, 800, name(b"sixteen_"), name(b"bytes..."), 5, 0, u64::MAX, 0],
+            ]
+            .concat(),
+        );
+        let key = bytes(&[7, name(b"ab\0\0\0\0\0\0"), 0]);
+        let mut found = 0;
+        reader().row(Some(&key), &values, &mut |row| {
+            assert_eq!(row.key, Some(&[KeyValue::Integer(7), KeyValue::Text(b"ab")][..]));
+            assert_eq!((row.count, row.name), (6, Some(&b"sixteen_bytes..."[..])));
+            assert_eq!(row.sums, [3, (1 << 65) + 0]);
+            found += 1;
+        });
+        assert_eq!(found, 1);
+    }
+
+    #[test]
+    fn a_key_without_events_has_no_row() {
+        let values = bytes(&[0; 16]);
+        reader().row(Some(&bytes(&[7, 0, 0])), &values, &mut |row| panic!("{row:?}"));
+    }
+}
