@@ -1,6 +1,7 @@
 //! Resolves selectors, filters and names into events with a layout, and plans what to open. Opens
 //! nothing itself.
 
+pub mod attr_option;
 pub mod catalog;
 pub mod constants;
 pub mod exclude;

@@ -143,9 +143,12 @@ end
 ---@return perilune.CountedSet[]
 function metric.sets(opt)
   local exclude = cpu_modes.excluded(opt)
-  local sets, cgroups = {}, {}
-  for path in (opt.cgroup or ""):gmatch "[^,]+" do cgroups[#cgroups + 1] = path end
-  for _, cgroup in ipairs(#cgroups > 0 and cgroups or { false }) do
+  local sets, paths = {}, {}
+  for pattern in (opt.cgroup or ""):gmatch "[^,]+" do
+    local matching, why = cgroups(pattern)
+    for _, path in ipairs(matching or error(why, 0)) do paths[#paths + 1] = path end
+  end
+  for _, cgroup in ipairs(#paths > 0 and paths or { false }) do
     local pinned = opt.pinned and 1
     local options = { count = true, cgroup = cgroup, exclude = exclude, pinned = pinned }
     local set, known, groups = { cgroup = cgroup, events = {}, metrics = {} }, {}, {}

@@ -18,6 +18,7 @@ use crate::decode::format::{Element, Field, FieldKind, Format};
 use crate::event::catalog::expand;
 use crate::event::constants::{self, Constant, Constants};
 use crate::event::kind::Event;
+use crate::event::selector::Selector;
 
 /// Limit of events described as text at once, since a glob may match thousands. JSON has all.
 pub const EVENTS: usize = 32;
@@ -40,16 +41,23 @@ pub fn asked(
     let (mut all, mut command) = (Vec::new(), format!("perilune {name}"));
     for (option, attrs, selectors) in &asked.groups {
         let mut group = Vec::new();
+        let mut members = Vec::new();
         for selector in selectors {
             group.extend(expand(&*catalog, selector)?);
+            for member in &selector.members {
+                members.extend(expand(&*catalog, member)?);
+            }
         }
+        let in_braces = |s: &Selector| s.group.is_some() || !s.members.is_empty();
         let list = match group.len() > selectors.len() {
+            _ if selectors.iter().any(in_braces) => typed(selectors),
             // Keep a glob: a line with a hundred names cannot be edited.
             true => selectors.iter().map(|s| s.name.as_str()).collect::<Vec<_>>().join(","),
             false => suggest::selectors(&group, attrs),
         };
         command += &format!(" {option} {}", suggest::quoted(&list));
         all.extend(group);
+        all.extend(members);
     }
     if let Some(path) = &asked.replay {
         command += &format!(" --replay {}", suggest::quoted(&path.to_string_lossy()));
@@ -64,10 +72,29 @@ pub fn asked(
     let more = events.len().saturating_sub(most);
     events.truncate(most);
     write(&events, &[command], asked.json, out)?;
+    let selectors = asked.groups.iter().flat_map(|(_, _, selectors)| selectors);
+    for leader in selectors.filter(|one| !one.members.is_empty() && !asked.json) {
+        writeln!(
+            out,
+            "a sample of {} has the counts of the group's events: e._counts, e._totals",
+            leader.name
+        )?;
+    }
     if more > 0 {
         writeln!(out, "and {more} more events; --json describes all")?;
     }
     Ok(0)
+}
+
+/// Returns selectors as typed, with the braces of groups.
+fn typed(selectors: &[Selector]) -> String {
+    let text = |one: &Selector| match &one.group {
+        Some(group) => group.name.to_string(),
+        None => one.text.clone(),
+    };
+    let mut texts: Vec<String> = selectors.iter().map(text).collect();
+    texts.dedup();
+    texts.join(",")
 }
 
 /// Writes a description of each event, then the commands, each of which runs as it is.

@@ -86,11 +86,10 @@ fn functions(
     runtime: &mut dyn Runtime,
     out: &mut dyn Write,
 ) -> Result<u8, CommandError> {
-    if named.file.as_deref() == Some("") {
+    if let Some(file) = named.file.as_deref().filter(|file| file.is_empty() || *file == "*") {
         let usage = named.kind.usage();
-        return Err(CommandError::Usage(format!(
-            "list: a FILE is missing: perilune list '{usage}'"
-        )));
+        let what = if file.is_empty() { "a FILE is missing" } else { "FILE is not a glob" };
+        return Err(CommandError::Usage(format!("list: {what}: perilune list '{usage}'")));
     }
     let catalog = runtime.catalog(None)?;
     let word = &named.function;

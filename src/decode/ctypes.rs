@@ -49,8 +49,18 @@ pub struct TypeMember<Id> {
     pub offset: u64,
     /// Its type.
     pub type_: Id,
-    /// Whether it is a bit field.
-    pub is_bit_field: bool,
+    /// Its bits if it is a bit field.
+    pub bits: Option<BitField>,
+}
+
+/// The bits of a member that is a bit field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BitField {
+    /// Its first bit, from the beginning of the structure; bit 0 is the least significant one of
+    /// the first byte.
+    pub start: u64,
+    /// Number of bits; None if the debug information has an old form of bit fields.
+    pub width: Option<u32>,
 }
 
 /// A function as it is declared.
@@ -84,7 +94,12 @@ fn nested_member<T: TypeTable>(
     anonymous
         .filter_map(|outer| {
             let inner = nested_member(types, outer.type_, name, levels - 1)?;
-            Some(TypeMember { offset: outer.offset.checked_add(inner.offset)?, ..inner })
+            let start = |bits: BitField| bits.start.checked_add(outer.offset.checked_mul(8)?);
+            let bits = match inner.bits {
+                Some(bits) => Some(BitField { start: start(bits)?, ..bits }),
+                None => None,
+            };
+            Some(TypeMember { offset: outer.offset.checked_add(inner.offset)?, bits, ..inner })
         })
         .next()
 }

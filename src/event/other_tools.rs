@@ -42,6 +42,16 @@ pub const OTHER_TOOLS: &[OtherTool] = rows! {
     "perf": ["fprobe:"] "`kprobe:FUNCTION` for a call, `kretprobe:FUNCTION` for a return";
     "perf": ["tprobe:"] "`SYSTEM:EVENT`, the tracepoint itself; `perilune list` shows all";
     "perf": ["eprobe:"] "`SYSTEM:EVENT`, the event itself; a script reads all of its fields";
+    "perf": ["rawtp:"] "`SYSTEM:EVENT`, the tracepoint; `perilune list` shows all";
+    "perf": ["annotate"] "`profile --lines` has source lines";
+    "perf": ["c2c"] "a script reads `e._data_level`, `e._data_snoop` and `e._addr`";
+    "perf": ["mem"] "a script reads `e._data_level`, `e._weight` and `e._addr`";
+    "perf": "stat" ["-I"] "`-i MILLISECONDS`";
+    "perf": "stat" ["--interval-print"] "`-i MILLISECONDS`";
+    "perf": "stat" ["-A"] "`--perins`";
+    "perf": "stat" ["--no-aggr"] "`--perins`";
+    "perf": "stat" ["-d"] "name the events: `-e EVENT,…`";
+    "perf": "stat" ["-r"] "run the command several times: `sh -c 'for i in 1 2 3; do …; done'`";
     "perf": ["-G"] "`--cgroup PATH`";
     "perf": ["--for-each-cgroup"] "`--cgroup GLOB`";
     "perf": ["--sort"] "`top -k EXPRESSION`";
@@ -68,13 +78,12 @@ pub const OTHER_TOOLS: &[OtherTool] = rows! {
     "perf-prof": "blktrace" ["-d"] "`--device MAJ:MIN`, the numbers that `lsblk` prints";
     "perf-prof": "sched-migrate" ["--detail"]
         "`trace -e sched:sched_migrate_task` prints each migration";
-    "perf-prof": "task-state" ["--no-interruptible"] "`--uninterruptible` (`-D`)";
     "perf-prof": "multi-trace" ["printkey="]
         "a key column of `top` has it; here, `--json` has the key as a number";
     "perf-prof": "multi-trace" ["role="] "give the events in order, one `-e` for each stage";
     "perf-prof": "multi-trace" ["--cycle"] "repeat the first event as the last: `-e A -e B -e A`";
-    "perf-prof": "multi-trace" ["--lower"]
-        "there is no upper limit; `--than TIME` prints the longer ones";
+    "perf-prof": ["uprobe:FUNCTION@FILE"] "`uprobe:FILE:FUNCTION`";
+    "perf-prof": ["--lower"] "there is no upper limit; `--than TIME` prints the longer ones";
     "perf-prof": "multi-trace" ["hide<"] "`--than TIME` prints only the longer ones";
     "perf-prof": ["--ptrace"] "omit it: threads and children of -p and of a COMMAND are followed";
     "perf-prof": ["--perfeval-cpus"] "`--stats` reports the overhead";
@@ -92,6 +101,17 @@ pub const OTHER_TOOLS: &[OtherTool] = rows! {
     "bpftrace": ["fexit:"] "`kretprobe:FUNCTION`, with `retval`";
     "bpftrace": ["watchpoint:"] "`mem:ADDRESS/LEN:rw`";
     "bpftrace": ["tracepoint:"] "`SYSTEM:EVENT`, without a prefix";
+    "bpftrace": ["t:"] "`SYSTEM:EVENT`, without a prefix";
+    "bpftrace": ["rawtracepoint:"] "`SYSTEM:EVENT`, the tracepoint; `perilune list` shows all";
+    "bpftrace": ["rt:"] "`SYSTEM:EVENT`, the tracepoint; `perilune list` shows all";
+    "bpftrace": ["k:"] "`kprobe:FUNCTION`";
+    "bpftrace": ["kr:"] "`kretprobe:FUNCTION`";
+    "bpftrace": ["u:"] "`uprobe:FILE:FUNCTION`";
+    "bpftrace": ["ur:"] "`uretprobe:FILE:FUNCTION`";
+    "bpftrace": ["software:"] "the name of the event and its period: `page-faults//period=100/`";
+    "bpftrace": ["hardware:"] "the name of the event and its period: `cache-misses/period=1000/`";
+    "bpftrace": ["profile:hz:"] "`cpu-clock/freq=99/`, or the monitor `profile -F 99`";
+    "bpftrace": ["interval:"] "`-i MILLISECONDS`; a script has `every(\"1s\", f)`";
     "bpftrace": ["runqlat"] "`rundelay`";
     "bpftrace": ["offcputime"] "`offcpu`";
     "bpftrace": ["syscount"] "`syscalls`";

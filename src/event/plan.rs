@@ -9,6 +9,7 @@ use std::rc::Rc;
 
 use anyhow::Result;
 
+use crate::base::event::slot::BATCH;
 use crate::event::{
     filter::{Filter, KernelOnly, LONGEST, RESERVED_BYTES, split::UserCondition},
     kind::Event,
@@ -69,6 +70,8 @@ pub fn plan(roles: &[EventRole]) -> Result<Vec<PlannedEvent>> {
         let shared = openings.iter_mut().find(|opening| {
             opening.event == role.event
                 && opening.sampling == role.sampling
+                // A record fills a slot for each role, and all of them must fit into a batch.
+                && (role.sampling.count || opening.roles.len() < BATCH)
                 && (opening.filter == role.filter || checkable && can_join(opening, roles, role))
         });
         match shared {
@@ -161,6 +164,15 @@ mod tests {
         let openings = plan(roles).unwrap().into_iter();
         let filter = |f: Option<Filter>| f.map(|f| f.to_kernel()).unwrap_or_default();
         openings.map(|o| (o.event.name.clone(), filter(o.filter), o.roles, o.recheck)).collect()
+    }
+
+    #[test]
+    fn a_record_has_no_more_roles_than_slots_in_a_batch() {
+        let many = vec![role("a:a", ""); BATCH + 3];
+        let openings: Vec<usize> = planned(&many).iter().map(|one| one.2.len()).collect();
+        assert_eq!(openings, [BATCH, 3]);
+        let counted = vec![counting("a:a", ""); BATCH + 3];
+        assert_eq!(planned(&counted).len(), 1, "counts have no records");
     }
 
     fn opening(

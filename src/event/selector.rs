@@ -29,7 +29,7 @@ mod tests;
 
 use anyhow::{Result, bail, ensure};
 
-use crate::event::other_tools::attribute_hint;
+use crate::event::other_tools::{attribute_hint, event_hint};
 use crate::event::quote::{Escape, skip_quoted, split_unquoted, unquote};
 use crate::{
     base::matching::nearest::{did_you_mean, nearest},
@@ -229,6 +229,11 @@ impl<'a> SelectorParser<'a> {
         }
         let (mut filter, mut options, mut attrs) = (None, None, Vec::new());
         let mut more = self.slash();
+        // A path behind a prefix of another tool, as in u:/usr/bin/bash:readline.
+        let hint = event_hint(&name);
+        if more && !hint.is_empty() {
+            return Err(self.fault(start, format!("no event '{name}'{hint}")));
+        }
         if more && self.at_options(&name) {
             options = Some(self.options()?);
             more = !self.ends();
@@ -266,6 +271,9 @@ impl<'a> SelectorParser<'a> {
         let start = self.at;
         let Some((prefix, rest)) = kind::prefix_of(self.rest()) else {
             let name = self.until(&ENDS).trim_end();
+            if let Some(at) = name.find('}') {
+                return Err(self.fault(start + at, "this `}` closes no group; omit it"));
+            }
             return match name.find(char::is_whitespace) {
                 Some(space) => Err(self.fault(start + space, "events are joined with `,`")),
                 None => Ok(()),

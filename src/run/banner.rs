@@ -15,6 +15,17 @@ use crate::source::live::Live;
 use crate::source::request::SourceRequest;
 use crate::sys::streams;
 
+/// Returns the watched CPUs on which one of the events is opened: an uncore PMU serves only some.
+fn cpus_of(roles: &[Role], watched: &[u32]) -> Vec<u32> {
+    let is_on = |role: &Role, cpu: u32| {
+        [role.sampling.cpus.as_deref(), role.event.kind().cpus()]
+            .into_iter()
+            .flatten()
+            .all(|cpus| cpus.contains(&cpu))
+    };
+    watched.iter().copied().filter(|cpu| roles.iter().any(|role| is_on(role, *cpu))).collect()
+}
+
 /// Prints what is watched in one line: on an idle machine, it is the only output for a while.
 pub(super) fn print_banner(host: &Host, live: &Live, request: &RunRequest, source: &SourceRequest) {
     let roles = host.roles();
@@ -42,7 +53,7 @@ pub(super) fn print_banner(host: &Host, live: &Live, request: &RunRequest, sourc
             format!("thread {}", tids.join(","))
         }
         None => {
-            format!("CPU {}", cpulist::format(&source.watched))
+            format!("CPU {}", cpulist::format(&cpus_of(&roles, &source.watched)))
         }
     };
     let order = if source.ordered { "in order" } else { "unordered" };

@@ -47,6 +47,12 @@ impl MachineCatalog {
         kind::pmu_events(&read_pmu)
     }
 
+    /// Returns whether this machine has a PMU.
+    pub fn has_pmu(name: &str) -> bool {
+        let is_name = !name.is_empty() && !name.contains(['/', '.']);
+        is_name && read_pmu(&format!("{name}/type")).is_ok()
+    }
+
     /// Returns the tracefs, if a name has required it so far.
     pub fn tracefs(&self) -> Option<&Tracefs> {
         self.tracepoints.get().map(|found| &*found.tracefs)

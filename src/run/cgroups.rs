@@ -5,16 +5,10 @@
 
 use std::rc::Rc;
 
-use anyhow::{bail, ensure};
+use anyhow::ensure;
 
-use crate::base::matching::glob;
-use crate::base::matching::nearest::{did_you_mean, nearest};
-use crate::base::text::units::counted;
 use crate::source::request::Opening;
-use crate::sys::cgroup::CgroupHierarchy;
-
-/// Maximum number of control groups that are watched one by one: each event is opened for each.
-const WATCHED_MAX: usize = 64;
+use crate::sys::cgroup::{check_number, matching};
 
 /// Opens each event for each control group that a path or glob names; without one, as it is.
 ///
@@ -25,7 +19,7 @@ pub(super) fn limited(
     pattern: Option<&str>,
 ) -> anyhow::Result<Vec<Opening>> {
     match pattern {
-        Some(pattern) => limit(openings, &matching(pattern)?),
+        Some(pattern) => limit(openings, &outermost(pattern)?),
         None => Ok(openings),
     }
 }
@@ -34,35 +28,14 @@ pub(super) fn limited(
 ///
 /// # Errors
 /// No hierarchy is mounted, or it has no such group, or too many.
-fn matching(pattern: &str) -> anyhow::Result<Vec<Rc<str>>> {
-    let Some(hierarchy) = CgroupHierarchy::find() else {
-        bail!(
-            "--cgroup: no hierarchy with the perf_event controller is mounted; mount one: \
-             mount -t cgroup2 none /sys/fs/cgroup"
-        );
-    };
-    let root = hierarchy.root().to_string_lossy().into_owned();
-    let inside = pattern.strip_prefix(&root).unwrap_or(pattern);
-    let wanted = format!("/{}", inside.trim_matches('/'));
-    let all = hierarchy.paths();
-    let found: Vec<&String> =
-        all.iter().filter(|path| glob::matches(wanted.as_bytes(), path.as_bytes())).collect();
-    if found.is_empty() {
-        let hint = did_you_mean(&nearest(&wanted, all.iter().map(String::as_str)));
-        bail!("--cgroup: no cgroup matches `{pattern}` below {root}{hint}");
-    }
-    let outer = without_inner(&found);
-    ensure!(
-        outer.len() <= WATCHED_MAX,
-        "--cgroup: `{pattern}` matches {}, and each event is opened for each; at most \
-         {WATCHED_MAX}: name a cgroup above them",
-        counted(outer.len() as u64, "cgroup")
-    );
+fn outermost(pattern: &str) -> anyhow::Result<Vec<Rc<str>>> {
+    let outer = without_inner(&matching(pattern)?);
+    check_number(pattern, outer.len())?;
     Ok(outer)
 }
 
 /// Returns the paths without those below another one: the kernel includes them already.
-fn without_inner(paths: &[&String]) -> Vec<Rc<str>> {
+fn without_inner(paths: &[String]) -> Vec<Rc<str>> {
     let is_below = |path: &str, other: &str| {
         path != other
             && (other == "/" || path.strip_prefix(other).is_some_and(|p| p.starts_with('/')))
@@ -109,11 +82,8 @@ mod tests {
     #[test]
     fn a_cgroup_below_another_one_is_not_opened_twice() {
         let paths = ["/a", "/a/b", "/ab", "/c/d", "/c/d/e/f"].map(str::to_owned);
-        let all: Vec<&String> = paths.iter().collect();
-        let outer = without_inner(&all);
-        assert_eq!(outer, ["/a", "/ab", "/c/d"].map(Rc::from));
-        let root = "/".to_owned();
-        let all: Vec<&String> = paths.iter().chain([&root]).collect();
-        assert_eq!(without_inner(&all), [Rc::from("/")]);
+        assert_eq!(without_inner(&paths), ["/a", "/ab", "/c/d"].map(Rc::from));
+        let with_root = [&paths[..], &["/".to_owned()]].concat();
+        assert_eq!(without_inner(&with_root), [Rc::from("/")]);
     }
 }

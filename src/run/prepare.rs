@@ -44,7 +44,7 @@ pub(super) fn source_request(
         pages: settings.mmap_pages.or(request.monitor.pages).map(|pages| pages as usize),
         watermark: host.watermark().map_or(settings.watermark, |own| own.min(settings.watermark)),
         ordered: host.ordered(),
-        mmap: host.wants_mmap(),
+        mmap: host.mapping_records(),
         side: host.side_kinds(),
         watch_self: settings.watch_self,
         own_tids,

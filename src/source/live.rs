@@ -108,7 +108,8 @@ impl Live {
         for (index, ring) in opened.rings.iter().enumerate() {
             poller.add(&ring.owner, index);
         }
-        let slots_per_record = openings.iter().map(|o| o.roles.len()).max().unwrap_or(1).max(1);
+        let sampled = openings.iter().filter(|opening| !opening.sampling.count);
+        let slots_per_record = sampled.map(|o| o.roles.len()).max().unwrap_or(1).max(1);
         let tasks = request.tasks.as_ref();
         let tasks = tasks.map(|tids| WatchedTasks::of(tids.iter().map(|tid| *tid as u32)));
         let has_ring = |cpu: &u32| opened.rings.iter().any(|ring| ring.cpu == *cpu);

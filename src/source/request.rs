@@ -32,14 +32,26 @@ pub struct SourceRequest {
     pub watermark: u8,
     /// Whether events must be in time order across rings.
     pub ordered: bool,
-    /// Whether records of mapped files are requested.
-    pub mmap: bool,
+    /// Records of mapped files that are requested.
+    pub mmap: MappingRecords,
     /// Further records that scripts want.
     pub side: SideKinds,
     /// Whether this process is watched, too.
     pub watch_self: bool,
     /// Threads of this process, as tracepoints name them; empty if no tracepoint is opened.
     pub own_tids: Vec<i32>,
+}
+
+/// Records of mapped files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MappingRecords {
+    /// None.
+    Omitted,
+    /// With the device and inode of the file.
+    WithInodes,
+    /// With the build id of the file instead, if it has one. The kernel reads it when the file is
+    /// mapped, so it is that of the mapped file even if the path leads to another one by now.
+    WithBuildIds,
 }
 
 /// A kernel event to open for one or more roles.

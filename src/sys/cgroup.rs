@@ -9,7 +9,12 @@ use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
+use anyhow::{bail, ensure};
+
 use super::tracefs::unescaped_path;
+use crate::base::matching::glob;
+use crate::base::matching::nearest::{did_you_mean, nearest};
+use crate::base::text::units::counted;
 
 /// Opens the folder of a control group; `path` is inside the hierarchy, or relative to its root.
 ///
@@ -114,6 +119,60 @@ impl CgroupHierarchy {
         path.extend(inside.as_os_str().to_owned().into_vec());
         (!path.ends_with(b" (deleted)")).then_some(path)
     }
+}
+
+/// Maximum number of control groups that are watched one by one: each event is opened for each.
+const WATCHED_MAX: usize = 64;
+
+/// Returns the paths of the control groups that a path or glob names, sorted by depth and name.
+///
+/// # Errors
+/// No hierarchy is mounted, or it has no such group.
+pub fn matching(pattern: &str) -> anyhow::Result<Vec<String>> {
+    let Some(hierarchy) = CgroupHierarchy::find() else {
+        bail!(
+            "--cgroup: no hierarchy with the perf_event controller is mounted; mount one: \
+             mount -t cgroup2 none /sys/fs/cgroup"
+        );
+    };
+    let root = hierarchy.root().to_string_lossy().into_owned();
+    let inside = pattern.strip_prefix(&root).unwrap_or(pattern);
+    let wanted = format!("/{}", inside.trim_matches('/'));
+    let all = hierarchy.paths();
+    let found: Vec<String> = all
+        .iter()
+        .filter(|path| glob::matches(wanted.as_bytes(), path.as_bytes()))
+        .cloned()
+        .collect();
+    if found.is_empty() {
+        let hint = did_you_mean(&nearest(&wanted, all.iter().map(String::as_str)));
+        bail!("--cgroup: no cgroup matches `{pattern}` below {root}{hint}");
+    }
+    Ok(found)
+}
+
+/// Returns the paths of the control groups that a path or glob names.
+///
+/// # Errors
+/// As [`matching`] and [`check_number`].
+pub fn matching_at_most(pattern: &str) -> anyhow::Result<Vec<String>> {
+    let found = matching(pattern)?;
+    check_number(pattern, found.len())?;
+    Ok(found)
+}
+
+/// Checks that not too many control groups are watched.
+///
+/// # Errors
+/// There are more than [`WATCHED_MAX`].
+pub fn check_number(pattern: &str, number: usize) -> anyhow::Result<()> {
+    ensure!(
+        number <= WATCHED_MAX,
+        "--cgroup: `{pattern}` matches {}, and each event is opened for each; at most \
+         {WATCHED_MAX}: name a cgroup above them",
+        counted(number as u64, "cgroup")
+    );
+    Ok(())
 }
 
 /// Returns where the hierarchy with the controller is mounted, from the text of /proc/self/mounts.

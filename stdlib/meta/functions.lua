@@ -155,6 +155,13 @@ function sysctl(name) end
 ---@return integer[]
 function cpus() end
 
+--- Returns the paths of the cgroups that a glob matches: `cgroups "/docker/*"`; the text itself if
+--- it is not a glob, and in a replay; nil and the reason if none matches, or more than 64.
+---@param pattern string
+---@return string[]? paths
+---@return string? why
+function cgroups(pattern) end
+
 --- Returns idle and steal time of each online CPU since boot, by CPU number: nanoseconds, with a
 --- resolution of 10 ms, from /proc/stat. Empty in a replay. The module `away` subtracts them from a
 --- delay.

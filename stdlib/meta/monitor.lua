@@ -176,6 +176,7 @@ function m.on_text_poke(r) end
 ---@field length number
 ---@field offset number
 ---@field path string
+---@field build_id? string hexadecimal digits; nil if the file has none, at a prompt, or before 5.12
 ---@field time number
 
 --- Called when events of a CPU were lost between two times. In an ordered run it is called before

@@ -12,7 +12,7 @@ use perilune::event::sampling::Sampling;
 use perilune::run::catalog::MachineCatalog;
 use perilune::source::live::Live;
 use perilune::source::live::change::Closer;
-use perilune::source::request::{Opening, ServedRole, SourceRequest};
+use perilune::source::request::{MappingRecords, Opening, ServedRole, SourceRequest};
 use perilune::source::{Batch, SideBand, Sink, UserStack};
 use perilune::sys::cpus::online_cpus;
 
@@ -54,7 +54,7 @@ fn rings() -> (Live, SourceRequest) {
         pages: None,
         watermark: 50,
         ordered: true,
-        mmap: false,
+        mmap: MappingRecords::Omitted,
         side: Default::default(),
         watch_self: true,
         own_tids: Vec::new(),

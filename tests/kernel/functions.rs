@@ -126,21 +126,26 @@ impl Program {
 
     /// Like [`Program::watched`], for a program with other arguments.
     pub(crate) fn with_arguments(&self, args: &[&str], own: &[&str]) -> Run {
-        let output = Command::new(env!("CARGO_BIN_EXE_perilune"))
-            .args(args)
-            .args(["--json", "--duration", "120s", "--", &self.path()])
-            .args(own)
-            .stdin(Stdio::null())
-            .output()
-            .expect("the built command runs");
-        let (printed, stderr) =
-            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        let object = |line: &str| serde_json::from_str(line).expect("JSON");
-        Run {
-            objects: printed.lines().map(object).collect(),
-            stderr: stderr.into_owned(),
-            code: output.status.code(),
-        }
+        let path = self.path();
+        watch(args, &[&[&*path], own].concat())
+    }
+}
+
+/// Returns what `perilune ARGS… --json -- COMMAND` prints.
+fn watch(args: &[&str], command: &[&str]) -> Run {
+    let output = Command::new(env!("CARGO_BIN_EXE_perilune"))
+        .args(args)
+        .args(["--json", "--duration", "120s", "--"])
+        .args(command)
+        .stdin(Stdio::null())
+        .output()
+        .expect("the built command runs");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let object = |line: &str| serde_json::from_str(line).expect("JSON");
+    Run {
+        objects: printed.lines().map(object).collect(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        code: output.status.code(),
     }
 }
 

@@ -9,7 +9,7 @@ use perilune::event::sampling::Sampling;
 use perilune::run::catalog::MachineCatalog;
 use perilune::source::live::Live;
 use perilune::source::live::change::Closer;
-use perilune::source::request::{Opening, ServedRole, SourceRequest};
+use perilune::source::request::{MappingRecords, Opening, ServedRole, SourceRequest};
 use perilune::source::{Batch, SideBand, SideBandKind, Sink, UserStack};
 
 use crate::{
@@ -149,7 +149,7 @@ fn this_thread(pages: usize) -> SourceRequest {
         pages: Some(pages),
         watermark: 50,
         ordered: true,
-        mmap: false,
+        mmap: MappingRecords::Omitted,
         side: Default::default(),
         watch_self: true,
         own_tids: Vec::new(),

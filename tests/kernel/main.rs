@@ -128,6 +128,7 @@ fn main() -> ExitCode {
         sources::tests(),
         syscalls::tests(),
         task_state::tests(),
+        timelines::tests(),
         trace::tests(),
         user_text::tests(),
         functions::in_kernel::tests(),

@@ -17,6 +17,8 @@ live_tests! {
     the_page_of_the_code_has_a_size,
     the_physical_address_of_a_write_is_that_of_its_page,
     branches_without_a_pmu_are_refused_with_the_reason,
+    a_field_of_the_attr_has_an_effect_or_is_refused_with_what_to_write,
+    each_cgroup_of_a_glob_is_counted,
     a_field_that_no_script_reads_is_not_recorded,
 }
 
@@ -110,6 +112,53 @@ fn a_cgroup_that_does_not_exist_is_refused() {
     assert!(text.contains("--cgroup: no cgroup matches `/there-is-none` below /"), "{text}");
     let (_, text) = run(init, &["--cgroup", "/", "-p", "1"], "true");
     assert!(text.contains("--cgroup already selects the tasks; omit -p and -t"), "{text}");
+}
+
+fn a_field_of_the_attr_has_an_effect_or_is_refused_with_what_to_write() {
+    for (field, why) in [
+        ("sigtrap", "'sigtrap' of an evsel: each event would send SIGTRAP"),
+        ("inherit_stat", "which nothing reads"),
+        ("remove_on_exec", "switch the event off in on_exec"),
+        ("aux_output", "AUX areas (Intel PT, CoreSight) are not read"),
+        ("context_switch", "define m.on_switch"),
+        ("config1", "name the event: PMU/config=N"),
+        ("precise_ip", "'precise_ip' of an evsel has no effect: only hardware counters"),
+        ("branch_sample_type", "it selects the branches of e._branches"),
+        ("wakeup_event", "an evsel has no 'wakeup_event'; did you mean 'wakeup_events'?"),
+    ] {
+        let init = format!("evsel('sched:sched_process_exit', {{ {field} = 1 }}, print)");
+        let (_, text) = run(&init, &[], "true");
+        assert!(text.contains(why), "{field}: {text}");
+        assert!(!text.contains("refuses its attributes"), "{field}: {text}");
+    }
+    let init = "local n = 0
+        evsel('sched:sched_process_exit', { wakeup_events = 1 }, function() emit { exit = 1 } end)";
+    assert_eq!(run(init, &[], "true").0.len(), 1);
+}
+
+fn each_cgroup_of_a_glob_is_counted() {
+    let groups = [Cgroup::new("glob-a"), Cgroup::new("glob-b")];
+    let glob = format!("/perilune-{}-glob-*", std::process::id());
+    let work = groups.each_ref().map(|group| format!("sh -c '{}'", group.run("true")));
+    let command = ["stat", "-a", "-e", "sched:sched_process_exec", "--cgroup", &glob, "--json"];
+    let run = |work: &str| {
+        let out = std::process::Command::new(env!("CARGO_BIN_EXE_perilune"))
+            .args(command)
+            .args(["--", "sh", "-c", work])
+            .output()
+            .expect("the built command runs");
+        String::from_utf8_lossy(&[out.stdout, out.stderr].concat()).into_owned()
+    };
+    let text = run(&format!("{0}; {0}; {1}", work[0].replace("&& true", "&& env true"), work[1]));
+    let objects = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let rows: Vec<Value> = objects.filter(|object| object["type"] == "row").collect();
+    let count = |group: &Cgroup| {
+        rows.iter().find(|row| row["cgroup"] == group.name.as_str()).map(|row| row["count"].clone())
+    };
+    // `env` and `true` are executed in the first group, twice; `true` is a builtin in the other.
+    assert_eq!((count(&groups[0]), count(&groups[1])), (Some(4.into()), Some(0.into())), "{text}");
+    drop(groups);
+    assert!(run("true").contains("--cgroup: no cgroup matches `/perilune-"), "removed by now");
 }
 
 fn the_registers_of_a_sample_contain_its_instruction_pointer() {

@@ -13,6 +13,7 @@ live_tests! {
     a_new_cgroup_is_reported_with_its_id_and_path,
     a_bpf_program_is_reported_with_its_symbol,
     a_throttled_event_is_reported_by_name,
+    a_mapping_has_the_build_id_of_its_file,
     a_callback_that_fails_is_switched_off,
 }
 
@@ -99,6 +100,48 @@ fn a_new_cgroup_is_reported_with_its_id_and_path() {
     let found = rows.iter().find(|row| row["id"].as_u64() == Some(inode));
     let found = found.unwrap_or_else(|| panic!("no record of the group {inode}: {text}"));
     assert_eq!(found["path"], format!("/{name}"), "{text}");
+}
+
+fn a_mapping_has_the_build_id_of_its_file() {
+    use perilune::decode::elf::Elf;
+    let functions = "function m.on_mmap(r) emit { path = r.path, build_id = r.build_id } end";
+    let (rows, text) = run(functions, &[], &["/bin/true"]);
+    let files = rows.iter().filter(|row| row["path"].as_str().is_some_and(|p| p.starts_with('/')));
+    let mut compared = 0;
+    for row in files {
+        let path = row["path"].as_str().unwrap_or_default();
+        let bytes = fs::read(path).expect("the file is there");
+        let id = Elf::new(&bytes).expect("a program or library").build_id();
+        let digits = id.map(|id| id.iter().map(|byte| format!("{byte:02x}")).collect::<String>());
+        assert_eq!(row["build_id"].as_str(), digits.as_deref(), "{path}: {text}");
+        compared += usize::from(digits.is_some());
+    }
+    assert!(compared >= 2, "the program and its library: {text}");
+    // Functions are named by the mapped files as before.
+    let named = "function m.on_mmap(r) end
+        local n = 0
+        function m.deinit() emit { n = n } end
+        function m.init()
+          evsel('cpu-clock', { freq = 2000, functions = true }, function(e)
+            if tostring(e._function):match 'busy_loop' then n = n + 1 end
+          end)
+        end";
+    let folder = tempfile::tempdir().expect("a folder");
+    let (source, program) = (folder.path().join("b.c"), folder.path().join("b"));
+    let code = "__attribute__((noinline)) long busy_loop(long n)
+        { volatile long x = 0; while (n--) x += n; return x; }
+        int main(void) { return busy_loop(100000000) & 0; }";
+    fs::write(&source, code).expect("the source can be written");
+    let built = std::process::Command::new("cc")
+        .args(["-O1", "-Wl,--build-id", "-o"])
+        .args([&program, &source])
+        .status();
+    if !built.is_ok_and(|status| status.success()) {
+        skip_anywhere("there is no C compiler");
+    }
+    let (rows, text) = run(named, &[], &[&program.to_string_lossy()]);
+    let samples = rows.last().and_then(|row| row["n"].as_u64()).unwrap_or(0);
+    assert!(samples > 50, "{samples}: {text}");
 }
 
 fn a_bpf_program_is_reported_with_its_symbol() {

@@ -2,7 +2,7 @@
 //! Documentation/bpf/btf.rst.
 
 use super::{BtfType, parts, text_at, u32_at};
-use crate::decode::ctypes::{Prototype, TypeMember, TypeShape, TypeTable};
+use crate::decode::ctypes::{BitField, Prototype, TypeMember, TypeShape, TypeTable};
 
 /// BTF with an index of its types.
 pub struct BtfTypes {
@@ -158,15 +158,16 @@ impl TypeTable for BtfTypes {
             let at = 12 + 12 * index;
             let (name, place) = (self.word(id, at)?, self.word(id, at + 8)?);
             // With the flag, the upper byte is the size of a bit field.
-            let (bits, bit_field) = match self.flag(id) {
-                true => (place & 0xff_ffff, place >> 24 != 0),
-                false => (place, false),
+            let (start, width) = match self.flag(id) {
+                true => (place & 0xff_ffff, Some(place >> 24).filter(|width| *width > 0)),
+                false => (place, None),
             };
+            let is_bit_field = width.is_some() || start % 8 != 0;
             Some(TypeMember {
                 name: String::from_utf8_lossy(text_at(self.strings(), name)).into_owned(),
-                offset: u64::from(bits / 8),
+                offset: u64::from(start / 8),
                 type_: self.word(id, at + 4)?,
-                is_bit_field: bit_field || bits % 8 != 0,
+                bits: is_bit_field.then_some(BitField { start: start.into(), width }),
             })
         };
         (0..self.count(id).unwrap_or(0)).map_while(member).collect()
@@ -214,8 +215,9 @@ mod tests {
         assert_eq!(types.shape(3), Some(TypeShape::Char { signed: true }));
         assert_eq!(types.shape(10), Some(TypeShape::Pointer(None)));
         let nested = member(&types, 6, "c").unwrap();
-        assert_eq!((nested.offset, nested.type_, nested.is_bit_field), (4, 2, false));
-        assert!(member(&types, 6, "n").unwrap().is_bit_field);
+        assert_eq!((nested.offset, nested.type_, nested.bits), (4, 2, None));
+        let bits = BitField { start: 40, width: Some(3) };
+        assert_eq!(member(&types, 6, "n").unwrap().bits, Some(bits));
         assert_eq!(types.prototype("g"), None);
         assert_eq!((types.shape(0), types.shape(99)), (None, None));
         assert!(BtfTypes::parse(b"none".to_vec()).is_none());

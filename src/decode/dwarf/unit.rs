@@ -10,7 +10,7 @@ use gimli::{AttributeValue, DebuggingInformationEntry, DwAt, Unit, UnitOffset};
 
 use super::NoPrototype;
 use super::sections::Bytes;
-use crate::decode::ctypes::{Prototype, TypeMember, TypeShape, TypeTable};
+use crate::decode::ctypes::{BitField, Prototype, TypeMember, TypeShape, TypeTable};
 
 /// The debug information of the compilation unit with a function.
 pub struct DwarfUnit<'a> {
@@ -313,9 +313,15 @@ impl<'a> TypeTable for DwarfUnit<'a> {
         let Some(structure) = structure else { return Vec::new() };
         let members = self.children(&structure, gimli::DW_TAG_member);
         let member = |entry: &Entry<'a>| {
-            let is_bit_field = [gimli::DW_AT_bit_size, gimli::DW_AT_data_bit_offset]
-                .iter()
-                .any(|name| entry.die.attr(*name).is_some());
+            let number = |name| entry.die.attr_value(name).and_then(|value| value.udata_value());
+            // Before DWARF 4, the first bit was DW_AT_bit_offset, from the end of a container.
+            let bits = match (number(gimli::DW_AT_bit_size), number(gimli::DW_AT_data_bit_offset)) {
+                (None, None) => None,
+                (width, Some(start)) => {
+                    Some(BitField { start, width: width.and_then(|width| width.try_into().ok()) })
+                }
+                (Some(_), None) => Some(BitField { start: 0, width: None }),
+            };
             Some(TypeMember {
                 name: self.name(entry).unwrap_or_default(),
                 offset: match entry.die.attr_value(gimli::DW_AT_data_member_location) {
@@ -324,7 +330,7 @@ impl<'a> TypeTable for DwarfUnit<'a> {
                     None => 0,
                 },
                 type_: self.type_of(entry)?,
-                is_bit_field,
+                bits,
             })
         };
         members.iter().filter_map(member).collect()

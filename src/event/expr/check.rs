@@ -82,7 +82,12 @@ impl Checker<'_> {
                 return call::call(self, scope, node.at, name, arguments);
             }
             C::Index(array, index) => self.element(node.at, array, index)?,
-            C::Member(..) => return refuse("fields have no members; write only the field's name"),
+            C::Member(..) => {
+                return refuse(
+                    "fields have no members; write only the field's name, such as _data_level for \
+                     the level of _data_src",
+                );
+            }
             C::Braces(_) => return refuse("braces are not supported here"),
             C::Block(..) | C::Statements(_) => return refuse("statements are not supported here"),
         };

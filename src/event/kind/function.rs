@@ -190,6 +190,9 @@ pub fn describe(
     if named.function.is_empty() || named.file.as_deref() == Some("") {
         bail!("{name}: incomplete name; write {}", named.kind.usage());
     }
+    if named.paths().is_some_and(|paths| paths.iter().any(|path| path.is_empty())) {
+        bail!("{name}: a parameter is missing between the parentheses; name one, or omit them");
+    }
     check_kernel(named.kind, read).map_err(|why| anyhow!("{name}: {why}"))?;
     let place = functions.find(named).map_err(|why| anyhow!("{name}: {why:#}"))?;
     if named.kind.at_return() && place.values != ProbeValues::Call {

@@ -25,7 +25,7 @@ impl<'a> Modifiers<'a> {
         if let Some(c) = text.chars().find(|c| !is_modifier(*c)) {
             bail!(
                 "{event}: unknown modifier '{c}'; there are u k h (levels), G H (guest, host), \
-                 I (not idle), p P (precise), D (pinned), e (exclusive)"
+                 I (not idle), p P (precise), D (pinned), e (exclusive); S and W of a group"
             );
         }
         let has = |c: char| text.contains(c);

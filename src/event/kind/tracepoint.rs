@@ -3,10 +3,11 @@
 
 use std::io;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use perf_event_open_sys::bindings as abi;
 
 use super::EventFiles;
+use super::modifiers::is_modifier;
 use super::properties::{EventAttr, EventProperties};
 use crate::decode::format::Format;
 use crate::event::exclude::EventModes;
@@ -45,7 +46,10 @@ pub(super) fn parse(name: &str, files: &EventFiles<'_>) -> Result<Option<Tracepo
     let text = match (files.format)(system, event) {
         Ok(text) => text,
         // The name may be a counter with modifiers, or another file beside the tracepoints.
-        Err(e) if NO_SUCH_FILE.contains(&e.kind()) => return Ok(None),
+        Err(e) if NO_SUCH_FILE.contains(&e.kind()) => {
+            refuse_modifiers(system, event, files)?;
+            return Ok(None);
+        }
         Err(e) => Err(e).with_context(|| format!("failed to read the format of `{name}`"))?,
     };
     let format = Format::parse(&text);
@@ -54,6 +58,19 @@ pub(super) fn parse(name: &str, files: &EventFiles<'_>) -> Result<Option<Tracepo
         format.add_user_text();
     }
     Ok(Some(Tracepoint { format }))
+}
+
+/// Refuses `SYSTEM:NAME:MODIFIERS` of a tracepoint that exists.
+fn refuse_modifiers(system: &str, event: &str, files: &EventFiles<'_>) -> Result<()> {
+    let Some((name, modifiers)) = event.rsplit_once(':') else { return Ok(()) };
+    let are_modifiers = !modifiers.is_empty() && modifiers.chars().all(is_modifier);
+    if are_modifiers && (files.format)(system, name).is_ok() {
+        bail!(
+            "{system}:{event}: a tracepoint has no modifiers: the kernel raises it in all modes \
+             alike; omit `:{modifiers}`"
+        );
+    }
+    Ok(())
 }
 
 impl Tracepoint {
@@ -126,5 +143,24 @@ impl EventProperties for Tracepoint {
             "the kernel cannot filter by `{condition}`, and a count has no records to filter in \
              user space; filter by the event's fields, or count in a handler"
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modifiers_of_a_tracepoint_are_refused_with_the_reason() {
+        let format = |system: &str, name: &str| match (system, name) {
+            ("sched", "sched_switch") => Ok("name: sched_switch\nID: 1\nformat:\n".to_owned()),
+            _ => Err(io::ErrorKind::NotFound.into()),
+        };
+        let files = EventFiles { format: &format, ..EventFiles::NONE };
+        let why = parse("sched:sched_switch:uk", &files).unwrap_err().to_string();
+        assert!(why.contains("omit `:uk`"), "{why}");
+        for other in ["sched:sched_switch:x", "sched:other:u", "page-faults:u", "sched:other:"] {
+            assert_eq!(parse(other, &files).unwrap(), None, "{other}");
+        }
     }
 }

@@ -7,7 +7,7 @@ use crate::base::text::escape;
 use crate::base::text::lua::KEYWORDS;
 use crate::event::kind;
 use crate::event::kind::function::{FunctionName, ProbeKind, split_file};
-use crate::event::selector::Selector;
+use crate::event::selector::{BUILTIN, Selector};
 use crate::run::catalog::MachineCatalog;
 use crate::script::evsel::fields::all_of_the_sample;
 use crate::script::load::doc;
@@ -76,10 +76,18 @@ fn in_string(session: &Session<'_>, before: &str, at: usize) -> Completions {
     if code.ends_with("kaddr") || code.ends_with("kaddr(") {
         return (at, kernel_symbols(text, |_| true));
     }
+    if let Some(typed) = modifiers_of_group(text) {
+        return (before.len() - typed.len(), with_modifier(typed, "SWuk"));
+    }
     if let Some(item) = last_prefixed(text) {
         return in_prefixed(session, before, item);
     }
     let item = last_item(text);
+    if let Some((name, typed)) = modifiers_of_counter(item) {
+        let mut all = with_modifier(typed, "ukhGHIpPDe");
+        all.retain(|one| session.source.catalog().describe(&format!("{name}:{one}")).is_ok());
+        return (before.len() - typed.len(), all);
+    }
     match item.split_once('/') {
         // `field.function == NAME` of a filter takes a function of the kernel.
         Some((_, filter)) if asks_function(filter) => {
@@ -89,8 +97,18 @@ fn in_string(session: &Session<'_>, before: &str, at: usize) -> Completions {
             let typed = words.rsplit([' ', '/']).next().unwrap_or_default();
             (before.len() - typed.len(), options_of_source(session, name))
         }
-        // Otherwise, the fields of the event before the filter.
-        Some((event, filter)) => (before.len() - word_at_end(filter).len(), fields(session, event)),
+        Some((pmu, _)) if MachineCatalog::has_pmu(pmu) => {
+            (before.len() - item.len(), MachineCatalog::pmu_events())
+        }
+        // Otherwise, the fields of the event before the filter, or the attributes behind it.
+        Some((event, filter)) => {
+            let start = before.len() - word_at_end(filter).len();
+            let is_counter = kind::lookup(event.split(':').next().unwrap_or_default()).is_some();
+            match is_counter || filter.contains('/') {
+                true => (start, attributes()),
+                false => (start, fields(session, event)),
+            }
+        }
         None => (before.len() - item.len(), events(session, item)),
     }
 }
@@ -109,6 +127,29 @@ fn last_item(text: &str) -> &str {
         }
     }
     &text[start..]
+}
+
+/// Returns the modifiers behind the braces of a group at the end of a string.
+fn modifiers_of_group(text: &str) -> Option<&str> {
+    let (_, typed) = text.rsplit_once("}:")?;
+    typed.chars().all(kind::is_modifier).then_some(typed)
+}
+
+/// Splits `NAME:MODIFIERS` of a counter.
+fn modifiers_of_counter(item: &str) -> Option<(&str, &str)> {
+    let (name, typed) = item.trim_start().split_once(':')?;
+    (kind::lookup(name).is_some() && typed.chars().all(kind::is_modifier)).then_some((name, typed))
+}
+
+/// Returns the typed modifiers with each further one of `all`.
+fn with_modifier(typed: &str, all: &str) -> Vec<String> {
+    all.chars().filter(|c| !typed.contains(*c)).map(|c| format!("{typed}{c}")).collect()
+}
+
+/// Returns the attributes of every selector, as typed.
+fn attributes() -> Vec<String> {
+    let value = |name: &str| if name == "stack" { String::new() } else { "=".to_owned() };
+    BUILTIN.iter().map(|name| format!("{name}{}", value(name))).collect()
 }
 
 /// Returns the selector at the end of a string whose name begins with a prefix.
@@ -236,13 +277,14 @@ fn open_string(text: &str) -> Option<usize> {
 /// Returns the last quoted text that could be an event's name.
 fn last_event(code: &str) -> Option<String> {
     let texts = code.split(['"', '\'']).skip(1).step_by(2);
-    texts
-        .filter(|text| text.contains(':'))
-        .last()
-        .and_then(|text| Some(Selector::parse_list(text).ok()?.pop()?.name))
+    let event = |text: &str| {
+        let name = Selector::parse_list(text).ok()?.pop()?.name;
+        (name.contains([':', '/']) || kind::lookup(&name).is_some()).then_some(name)
+    };
+    texts.filter_map(event).last()
 }
 
-/// Returns the event systems, or after a colon all events.
+/// Returns the event systems and the events without one, or after a colon all events.
 fn events(session: &Session<'_>, typed: &str) -> Vec<String> {
     let names = session.source.catalog().names().unwrap_or_default();
     match typed.contains(':') {
@@ -252,7 +294,9 @@ fn events(session: &Session<'_>, typed: &str) -> Vec<String> {
             let prefixes = kind::PREFIXES.iter().map(|prefix| prefix.prefix);
             let systems = systems.chain(prefixes).map(|system| format!("{system}:"));
             let sources = sources(session).map(|name| format!("{name}/"));
-            systems.chain(MachineCatalog::pmu_events()).chain(sources).collect()
+            let counters = kind::short_names().map(str::to_owned);
+            let others = counters.chain(MachineCatalog::pmu_events()).chain(sources);
+            systems.chain(others).collect()
         }
     }
 }
@@ -316,6 +360,13 @@ mod tests {
         assert_eq!(last_event(code).as_deref(), Some("c:d"));
         let code = "probe('uprobe:/usr/bin/bash:readline/arg1 > 0/', function(e) return e";
         assert_eq!(last_event(code).as_deref(), Some("uprobe:/usr/bin/bash:readline"));
+        assert_eq!(
+            last_event("probe('page-faults', function(e) e").as_deref(),
+            Some("page-faults")
+        );
+        let group = "evsel('{cpu-clock,cs}:S', function(e) return e";
+        assert_eq!(last_event(group).as_deref(), Some("cpu-clock"));
+        assert_eq!(last_event("print('some text') e"), None);
         assert_eq!(last_prefixed("a:b,uprobe:/x,y"), Some("uprobe:/x,y"));
         assert_eq!(last_prefixed("kprobe:f,uprobe:/x:"), Some("uprobe:/x:"));
         assert_eq!(last_prefixed("{cs,kprobe:f"), Some("kprobe:f"));
@@ -325,6 +376,11 @@ mod tests {
         assert_eq!(last_item("{a:b/x > 1 || y/,c:d"), "c:d");
         assert_eq!(last_item("a:b/x > 1 || y,"), "a:b/x > 1 || y,");
         assert_eq!(last_item("a:b//cpus=0,2/,profile/-F 9"), "profile/-F 9");
+        assert_eq!(modifiers_of_group("{cs,cycles}:u"), Some("u"));
+        assert_eq!(modifiers_of_group("{cs,cycles}:uS,sched"), None);
+        assert_eq!(modifiers_of_counter("cycles:p"), Some(("cycles", "p")));
+        assert_eq!(modifiers_of_counter("sched:p"), None);
+        assert_eq!(with_modifier("u", "Su"), ["uS"]);
         assert_eq!(word_at_end("x + e_1"), "e_1");
         assert!(asks_function("a > 1 && function.function == hrtimer_w"));
         assert!(!asks_function("a == hrtimer_w"));

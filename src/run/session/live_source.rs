@@ -21,7 +21,7 @@ use crate::script::prompt::Prompt;
 use crate::source::counts::CountDelta;
 use crate::source::live::Live;
 use crate::source::live::change::Closer;
-use crate::source::request::{Opening, RefusedCondition, SourceRequest};
+use crate::source::request::{MappingRecords, Opening, RefusedCondition, SourceRequest};
 use crate::source::side_record::SideKinds;
 use crate::sys::cpus::online_cpus;
 use crate::sys::own_tid::{kernel_tid, tid_in_records};
@@ -83,7 +83,7 @@ impl LiveSource {
             pages: settings.mmap_pages.map(|pages| pages as usize),
             watermark: settings.watermark,
             ordered: settings.order.unwrap_or(true),
-            mmap: true,
+            mmap: MappingRecords::WithInodes,
             side: SideKinds::AT_PROMPT,
             watch_self: settings.watch_self,
             own_tids: Vec::new(),

@@ -1,8 +1,10 @@
-//! Functions that describe the machine: `machine sysctl cpu_times pressure`.
+//! Functions that describe the machine: `machine sysctl cpu_times pressure cgroups`.
 
 use mlua::{Function, IntoLua as _, Lua, Table, Value};
 
 use super::registry::Registry;
+use crate::base::matching::glob;
+use crate::sys::cgroup;
 use crate::sys::clock::tsc_khz;
 use crate::sys::cpu_model::{CpuModel, split_lock_detection};
 use crate::sys::cpu_time::away_times;
@@ -18,6 +20,7 @@ pub(super) fn register(api: &Registry<'_>) -> mlua::Result<()> {
     let lua = api.lua();
     api.globals.set("machine", machine_table(lua)?)?;
     api.globals.set("sysctl", lua.create_function(|lua, name: String| sysctl(lua, &name))?)?;
+    api.globals.set("cgroups", cgroups(api)?)?;
     api.globals.set("cpu_times", cpu_times(api)?)?;
     api.globals.set("pressure", pressure(api)?)
 }
@@ -62,6 +65,22 @@ fn sysctl(lua: &Lua, name: &str) -> mlua::Result<Value> {
         Ok(number) => Ok(Value::Number(number)),
         Err(_) => text.into_lua(lua),
     }
+}
+
+/// Returns the paths of the cgroups that a glob matches, or nil and the reason; the text itself if
+/// it is not a glob, or for a recording.
+fn cgroups(api: &Registry<'_>) -> mlua::Result<Function> {
+    let is_live = api.liveness();
+    api.lua().create_function(move |lua, pattern: String| {
+        let found = match is_live() && glob::is_glob(&pattern) {
+            true => cgroup::matching_at_most(&pattern),
+            false => Ok(vec![pattern]),
+        };
+        Ok(match found {
+            Ok(paths) => (Some(lua.create_sequence_from(paths)?), None),
+            Err(why) => (None, Some(format!("{why:#}"))),
+        })
+    })
 }
 
 /// Returns idle and stolen time of each CPU; empty for a recording.

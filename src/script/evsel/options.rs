@@ -6,6 +6,7 @@ use mlua::{Table, Value};
 use super::role::Refused;
 use crate::base::matching::nearest::{did_you_mean, nearest};
 use crate::base::text::cpulist;
+use crate::event::attr_option;
 use crate::event::kind::Event;
 use crate::event::sample_field::{SAMPLE_FIELDS, SampleFields};
 use crate::event::sampling::{CallGraph, EventGroup, Sampling, StackSampling};
@@ -125,11 +126,13 @@ impl EvselOptions {
             "hide_self" => sampling.hide_self = true,
             "optional" => self.optional = true,
             "exclude" => exclude(sampling, value)?,
-            field if Attr::names().any(|name| name == field) => {
-                sampling.fields.push((key.to_owned(), number(key, value)?));
-            }
+            field if Attr::names().any(|name| name == field) => match attr_option::refusal(field) {
+                None => sampling.fields.push((key.to_owned(), number(key, value)?)),
+                Some(why) => return Err(format!("'{field}' of an evsel: {why}")),
+            },
             _ => {
-                let hint = did_you_mean(&nearest(key, NAMES.into_iter().chain(Attr::names())));
+                let known = NAMES.into_iter().chain(attr_option::ATTR_OPTIONS);
+                let hint = did_you_mean(&nearest(key, known));
                 return Err(format!("an evsel has no '{key}'{hint}"));
             }
         }

@@ -11,6 +11,7 @@ use crate::script::evsel::declare::NO_COUNTS;
 use crate::script::evsel::role::Role;
 use crate::script::option::value::lua_name;
 use crate::script::option::{OptionKind, OptionSpec};
+use crate::source::request::MappingRecords;
 use crate::source::side_record::SideKinds;
 
 impl Host {
@@ -19,9 +20,13 @@ impl Host {
         self.state.borrow().evsels.borrow().roles.clone()
     }
 
-    /// Returns whether mmap records are wanted: by the script, or to resolve stacks.
-    pub fn wants_mmap(&self) -> bool {
-        self.callbacks.on_mmap.is_some() || self.takes_stacks()
+    /// Returns the records of mapped files that are wanted: by the script, or to resolve stacks.
+    pub fn mapping_records(&self) -> MappingRecords {
+        match (self.callbacks.on_mmap.is_some(), self.takes_stacks()) {
+            (true, _) => MappingRecords::WithBuildIds,
+            (false, true) => MappingRecords::WithInodes,
+            (false, false) => MappingRecords::Omitted,
+        }
     }
 
     /// Returns the further side-band records that the script's callbacks get.

@@ -8,6 +8,7 @@ use mlua::{Lua, Table, Value};
 use super::Host;
 use super::callbacks::Callbacks;
 use crate::base::event::chain::ChainBuilder;
+use crate::decode::side_band::FileIdentity;
 use crate::script::dispatch::WalkError;
 use crate::script::vm::callback::Callback;
 use crate::script::vm::guard::Phase;
@@ -260,7 +261,7 @@ impl Sink for Host {
                 self.aggregates.drop_task(tid);
                 self.context.with(|context| context.tasks.on_exit(tid));
             }
-            SideBandKind::Mmap { pid, tid, address, length, offset, path, .. } => {
+            SideBandKind::Mmap { pid, tid, address, length, offset, path, file } => {
                 let lua = self.vm.lua().clone();
                 self.call_side(
                     side.watched,
@@ -272,6 +273,10 @@ impl Sink for Host {
                         r.set("length", length as f64)?;
                         r.set("offset", offset as f64)?;
                         r.set("path", lua.create_string(path)?)?;
+                        if let FileIdentity::BuildId(id) = file {
+                            let digits = id.iter().map(|byte| format!("{byte:02x}"));
+                            r.set("build_id", digits.collect::<String>())?;
+                        }
                         r.set("time", side.time)
                     },
                 );

@@ -1,11 +1,13 @@
 //! Builds a `perf_event_attr` from an event and its sampling options.
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use perf_event_open_sys::bindings as abi;
 
 use crate::decode::record_attrs::RecordAttrs;
+use crate::event::attr_option::without_effect;
 use crate::event::kind::{EventAttr, EventProperties};
 use crate::event::sampling::{CallGraph, Sampling, StackSampling};
+use crate::source::request::MappingRecords;
 use crate::source::side_record::SideKinds;
 use crate::sys::attr::Attr;
 use crate::sys::registers;
@@ -71,12 +73,19 @@ pub fn of_event(
         }
     }
     attr.set("read_format", read)?;
+    let has_branches = attr.get("sample_type").unwrap_or(0) & u64::from(BRANCHES) != 0;
     for (name, value) in &sampling.fields {
+        if let Some(why) = without_effect(name, event.uses_hardware_counter(), has_branches) {
+            bail!("'{name}' of an evsel has no effect: {why}");
+        }
         attr.set(name, *value).with_context(|| format!("failed to set attribute `{name}`"))?;
     }
     observe_period(&mut attr, event)?;
     Ok(attr)
 }
+
+/// The bit of branch records in `sample_type`.
+const BRANCHES: u32 = abi::PERF_SAMPLE_BRANCH_STACK;
 
 /// Returns the attr with the fields that select an event.
 fn selected(of: EventAttr) -> anyhow::Result<Attr> {
@@ -197,7 +206,7 @@ pub const OWNER: &str = "dummy";
 ///
 /// # Errors
 /// A field of the attr is unknown, or its value is out of range.
-pub fn of_owner(common: Common, mmap: bool, side: SideKinds) -> anyhow::Result<Attr> {
+pub fn of_owner(common: Common, mmap: MappingRecords, side: SideKinds) -> anyhow::Result<Attr> {
     let mut attr = Attr::software(abi::PERF_COUNT_SW_DUMMY as u64);
     every(&mut attr, common)?;
     attr.set("sample_type", BASE)?;
@@ -207,7 +216,8 @@ pub fn of_owner(common: Common, mmap: bool, side: SideKinds) -> anyhow::Result<A
     attr.set("comm", 1)?;
     attr.set("comm_exec", 1)?;
     attr.set("task", 1)?;
-    if mmap {
+    if mmap != MappingRecords::Omitted {
+        attr.set("build_id", u64::from(mmap == MappingRecords::WithBuildIds))?;
         attr.set("mmap", 1)?;
         attr.set("mmap2", 1)?;
         attr.set("ksymbol", 1)?;

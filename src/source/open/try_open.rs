@@ -10,6 +10,7 @@ use std::rc::Rc;
 
 use super::attr::{self, Common};
 use crate::event::{exclude::EventModes, kind::Event, sampling::Sampling};
+use crate::source::request::MappingRecords;
 use crate::source::side_record::SideKinds;
 use crate::sys::{attr::PerfTarget, perf::PerfEvent, refusal::Refusal};
 
@@ -97,7 +98,10 @@ pub fn try_all<'a>(
 
 /// Opens the dummy that owns a ring for a moment; `name` is the event of a refusal.
 fn try_owner(common: Common, target: PerfTarget, name: &str) -> Result<(), Refusal> {
-    let Ok(mut owner) = attr::of_owner(common, false, SideKinds::default()) else { return Ok(()) };
+    let Ok(mut owner) = attr::of_owner(common, MappingRecords::Omitted, SideKinds::default())
+    else {
+        return Ok(());
+    };
     if target.pid >= 0 {
         // As a run opens it for a user who may not watch whole CPUs.
         owner.raw().set_exclude_kernel(1);

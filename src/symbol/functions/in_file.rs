@@ -137,7 +137,7 @@ impl ProgramFile {
     /// not point to code; or the errors of [`ProgramFile::inside`] and [`ProgramFile::usdt`].
     pub(super) fn find(&self, named: &FunctionName) -> Result<FunctionLocation> {
         match named.location() {
-            _ if named.kind == ProbeKind::Usdt => self.usdt(&named.function),
+            _ if named.kind == ProbeKind::Usdt => self.usdt(named),
             CodeLocation::Function(name, 0) => {
                 let start = self.entry(name)?;
                 let mut location = self.inside(name, start, 0)?;

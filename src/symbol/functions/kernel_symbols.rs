@@ -115,15 +115,17 @@ impl KernelSymbolIndex {
 
     fn unknown(&self, name: &str) -> anyhow::Error {
         let near = nearest(name, self.sorted.iter().map(|symbol| name_in(&self.text, symbol)));
-        let hint = match near.is_empty() {
+        let is_code = |name: &&&str| self.named(name).iter().all(|symbol| symbol.is_code);
+        // The name of a function is no replacement for that of a variable.
+        let may_be_hidden = near.iter().all(|name| is_code(&name));
+        let variables = match may_be_hidden && self.named("init_task").is_empty() {
             true => {
-                "; kernels without CONFIG_KALLSYMS_ALL do not list variables: write an address, as \
-                 in mem:0xADDRESS"
-                    .to_owned()
+                "; this kernel lists no variables (no CONFIG_KALLSYMS_ALL): write the address of \
+                 one, as in mem:0xADDRESS"
             }
-            false => did_you_mean(&near),
+            false => "",
         };
-        anyhow!("the kernel has no symbol '{name}'{hint}")
+        anyhow!("the kernel has no symbol '{name}'{}{variables}", did_you_mean(&near))
     }
 }
 
@@ -188,6 +190,10 @@ mod tests {
             why(LIST, "jifies"),
             "the kernel has no symbol 'jifies'; did you mean 'jiffies'?"
         );
+        let functions = "ffffffff81000000 T jiffies_read\n";
+        assert!(why(functions, "jiffies_rea").contains("'jiffies_read'?; this kernel lists no"));
+        let all = format!("{functions}ffffffff82000000 D init_task\n");
+        assert!(why(&all, "jiffies_rea").ends_with("did you mean 'jiffies_read'?"));
         let hidden = "0000000000000000 D jiffies\n";
         assert!(why(hidden, "jiffies").starts_with("the kernel hides its addresses"));
     }

@@ -20,12 +20,13 @@ pub(super) const DENIED_TO_ROOT: &str = "permission denied even to root; a secco
 pub(super) fn permission(attr: &Attr, target: PerfTarget, facts: &Privileges) -> String {
     let raw = attr.as_raw();
     let tracepoint = raw.type_ == b::PERF_TYPE_TRACEPOINT;
+    let has_phys_addr = raw.sample_type & u64::from(b::PERF_SAMPLE_PHYS_ADDR) != 0;
     // Value of perf_event_paranoid that a user without the capability needs (kernel.rst).
     let needed: i64 = if tracepoint && raw.sample_type & u64::from(b::PERF_SAMPLE_RAW) != 0 {
         -1
     } else if target.pid < 0 {
         0
-    } else if raw.exclude_kernel() == 0 {
+    } else if raw.exclude_kernel() == 0 || has_phys_addr {
         1
     } else {
         2
@@ -49,6 +50,10 @@ pub(super) fn permission(attr: &Attr, target: PerfTarget, facts: &Privileges) ->
         return DENIED_TO_ROOT.into();
     }
     match facts.paranoid {
+        Some(paranoid) if paranoid > needed && has_phys_addr => format!(
+            "permission denied; physical addresses are hidden while perf_event_paranoid is \
+             {paranoid}: run as root, set it to {needed}, or omit `_phys_addr`"
+        ),
         Some(paranoid) if paranoid > needed => format!(
             "permission denied; perf_event_paranoid is {paranoid}: run as root, or set it to \
              {needed}"

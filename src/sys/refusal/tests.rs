@@ -1,5 +1,7 @@
 //! Explanations of refused calls, on machines with different settings.
 
+use perf_event_open_sys::bindings as b;
+
 use super::*;
 
 fn facts() -> Privileges {
@@ -91,6 +93,17 @@ fn the_suggested_sysctl_is_not_lower_than_needed() {
         let text = line("cpu-clock", RefusedCall::Open(&attr, target), libc::EACCES, &facts);
         assert!(text.ends_with(&format!("set it to {needed}")), "{text}");
     }
+}
+
+#[test]
+fn a_user_without_physical_addresses_is_told_which_field_needs_them() {
+    let mut attr = Attr::software(0);
+    attr.set("exclude_kernel", 1).unwrap();
+    attr.set("sample_type", u64::from(b::PERF_SAMPLE_PHYS_ADDR)).unwrap();
+    let own = PerfTarget { pid: 77, cpu: -1 };
+    let facts = Privileges { paranoid: Some(2), ..facts() };
+    let text = line("page-faults", RefusedCall::Open(&attr, own), libc::EACCES, &facts);
+    assert!(text.ends_with("run as root, set it to 1, or omit `_phys_addr`"), "{text}");
 }
 
 #[test]

@@ -9,6 +9,7 @@ use crate::live::{live_tests, skip_anywhere};
 live_tests! {
     parameters_have_the_names_and_types_of_the_debug_information,
     text_and_members_of_structures_are_read_on_request,
+    unsigned_bit_fields_have_the_values_that_the_program_set,
     parameters_are_read_from_a_debug_file,
     parameters_are_read_from_compressed_sections_and_from_other_units,
     parameters_that_cannot_be_read_are_refused_with_the_reason,
@@ -21,7 +22,8 @@ const SOURCE: &str = r#"
 #include <stdlib.h>
 #define PLAIN __attribute__((noipa))
 struct user { int id; char name[16]; const char *shell; };
-struct request { unsigned char kind; struct user *owner; struct { short depth; }; int low : 4; };
+struct request { unsigned char kind; struct user *owner; struct { short depth; }; int low : 4;
+                 unsigned mode : 7, size : 20; struct { unsigned char flag : 1; }; };
 struct pair { long a, b; };
 enum color { RED = -3, BLUE = 2 };
 PLAIN int handle(int fd, const char *path, struct request *req, double ratio, unsigned char level,
@@ -32,10 +34,11 @@ PLAIN long by_value(long first, struct pair pair, long last) { return first + pa
 PLAIN struct pair make(long first) { return (struct pair){ first, first }; }
 int main(int argc, char **argv) {
     struct user user = { 7, "", "/bin/sh" };
-    struct request req = { 200, &user, { -5 }, 1 };
+    struct request req = { 200, &user, { -5 }, 1, 0, 0xabcde, { 1 } };
     char path[64];
     for (long i = 0, n = atol(argv[1]); i < n; i++) {
         snprintf(path, sizeof path, "/tmp/file %ld", i);
+        req.mode = i % 128;
         snprintf(user.name, sizeof user.name, "user%ld", i % 2);
         handle((int)-i, path, &req, 0.5, 250, RED);
     }
@@ -91,6 +94,24 @@ fn text_and_members_of_structures_are_read_on_request() {
     let filtered = format!("{}/path ~ \"*file 29?\"/", program.function("uprobe", "handle(path)"));
     let run = program.watched(&["trace", "-e", &filtered], N, 0);
     assert_eq!(run.of("event").count(), 10, "{}", run.stderr);
+}
+
+fn unsigned_bit_fields_have_the_values_that_the_program_set() {
+    let program = Program::of(SOURCE, &["-g", "-O1"]);
+    let event = program.function("uprobe", "handle(req.mode, req.size, req.flag, req.kind)");
+    let run = program.watched(&["trace", "-e", &event], N, 0);
+    assert_eq!(run.of("event").count() as u32, N, "{}", run.stderr);
+    for (i, event) in run.of("event").enumerate() {
+        assert_eq!(event["req_mode"], i as u64 % 128, "{event}");
+        assert_eq!(
+            (&event["req_size"], &event["req_flag"], &event["req_kind"]),
+            (&0xabcde.into(), &1.into(), &200.into())
+        );
+    }
+    run.is_complete();
+    let filtered = program.function("uprobe", "handle(req.mode)") + "/req_mode == 5/";
+    let run = program.watched(&["trace", "-e", &filtered], N, 0);
+    assert_eq!(run.of("event").count(), 3, "{}", run.stderr);
 }
 
 fn parameters_are_read_from_a_debug_file() {

@@ -8,14 +8,16 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::{Program, next_line, sum};
-use crate::live::live_tests;
+use super::{Program, next_line, sum, watch};
+use crate::live::{live_tests, skip_anywhere};
 use crate::tool::{Run, Tool};
 
 live_tests! {
     each_time_that_a_usdt_probe_is_reached_has_its_arguments_at_all_sites,
     a_usdt_probe_is_filtered_and_counted_by_the_kernel,
     the_semaphore_is_raised_while_the_probe_is_watched_also_if_the_run_is_killed,
+    text_behind_an_argument_is_read_on_request,
+    a_python_that_is_built_with_probes_names_its_functions,
     usdt_probes_are_listed_and_described,
     a_usdt_probe_of_another_mount_namespace_is_watched_through_its_process,
     usdt_probes_that_cannot_be_watched_are_refused_with_the_reason,
@@ -59,8 +61,14 @@ __attribute__((noinline)) static void close_shop(void) {
     NOTE("shop", "sale", "shop_sale_semaphore", "-4@%0 8@%0 -1@%0 1@%0 -2@%0 -4@%0 8@%0", "n"(5));
 }
 __attribute__((noinline)) static void idle(void) { NOTE("shop", "idle", "0", "", "n"(0)); }
+__attribute__((noinline)) static void name(long i) {
+    static char names[2][8] = { "apple", "pear" };
+    char *text = names[i % 2];
+    char *volatile stored = text;
+    NOTE("shop", "name", "0", "8@%0 8@%1 -4@%2", "r"(text), "m"(stored), "r"((int)i));
+}
 static void work(long n, long who) {
-    for (long i = 0; i < n; i++) sell(i, who);
+    for (long i = 0; i < n; i++) { sell(i, who); name(i); }
     close_shop();
     idle();
 }
@@ -202,6 +210,48 @@ fn the_semaphore_is_raised_while_the_probe_is_watched_also_if_the_run_is_killed(
     shop.close();
 }
 
+fn text_behind_an_argument_is_read_on_request() {
+    let program = Program::of(SOURCE, &["-O1"]);
+    let event = program.function("usdt", "shop:name(arg1.text, arg3, arg2.text)");
+    let run = program.watched(&["trace", "-e", &event], N, 0);
+    if run.stderr.contains("may write beyond its buffer") {
+        skip_anywhere("the text of user functions needs Linux 6.12");
+    }
+    assert_eq!(run.of("event").count() as u32, N, "{}", run.stderr);
+    for (i, event) in run.of("event").enumerate() {
+        let name = if i % 2 == 0 { "apple" } else { "pear" };
+        assert_eq!((&event["arg1_text"], &event["arg2_text"]), (&name.into(), &name.into()));
+        assert!(event["arg3"] == i && event["arg1"].is_null(), "{event}");
+    }
+    run.is_complete();
+    for (list, why) in [
+        ("text", "'text' is not an argument of the probe; it has arg1 to arg3"),
+        ("arg4.text", "'arg4.text' is not an argument of the probe; it has arg1 to arg3"),
+        ("arg3.text", "'arg3.text' points to nothing: it has 4 bytes, not 8"),
+        ("arg1, arg1", "'arg1' is there twice"),
+        ("", "a parameter is missing between the parentheses"),
+    ] {
+        let event = program.function("usdt", &format!("shop:name({list})"));
+        let run = program.watched(&["trace", "-e", &event], 1, 0);
+        assert!(run.stderr.contains(why) && run.objects.is_empty(), "{list}: {}", run.stderr);
+    }
+}
+
+fn a_python_that_is_built_with_probes_names_its_functions() {
+    let python = "/usr/bin/python3.11";
+    let event = format!("usdt:{python}:python:function__entry(arg1.text, arg2.text, arg3)");
+    let code = "def apple(n):\n  return n\n\nfor i in range(50): apple(i)";
+    let run = watch(&["trace", "-e", &event], &[python, "-c", code]);
+    if run.objects.is_empty() {
+        skip_anywhere("this machine has no /usr/bin/python3.11 with probes, or Linux before 6.12");
+    }
+    let calls = run.of("event").filter(|event| {
+        event["arg1_text"] == "<string>" && event["arg2_text"] == "apple" && event["arg3"] == 1
+    });
+    assert_eq!(calls.count(), 50, "{}", run.stderr);
+    run.is_complete();
+}
+
 fn listed(words: &[&str]) -> (bool, String) {
     let out = Command::new(env!("CARGO_BIN_EXE_perilune")).args(words).output().expect("it runs");
     let text = [out.stdout, out.stderr].concat();
@@ -213,14 +263,15 @@ fn usdt_probes_are_listed_and_described() {
     let path = program.path();
     let (_, text) = listed(&["list", &format!("usdt:{path}:*")]);
     let names: Vec<_> = text.lines().filter_map(|line| line.split_whitespace().next()).collect();
-    assert_eq!(names, [format!("usdt:{path}:shop:idle"), format!("usdt:{path}:shop:sale")]);
+    let all = ["idle", "name", "sale"].map(|name| format!("usdt:{path}:shop:{name}"));
+    assert_eq!(names, all);
     assert!(text.lines().all(|line| line.ends_with("  usdt")), "{text}");
     let (_, text) = listed(&["list", "-v", &sale(&program)]);
     for part in ["a USDT probe with 2 sites", "s32", "arg6", "arg7 is omitted: it is at `"] {
         assert!(text.contains(part), "{part}: {text}");
     }
     let run = program.watched(&["trace", "-e", &format!("usdt:{path}:shop:*")], 3, 0);
-    assert_eq!(run.of("event").count(), 3 + 1 + 1, "{}", run.stderr);
+    assert_eq!(run.of("event").count(), 3 + 1 + 1 + 3, "{}", run.stderr);
     run.is_complete();
 }
 

@@ -10,7 +10,7 @@ use perilune::event::catalog::Catalog as _;
 use perilune::event::sampling::Sampling;
 use perilune::run::catalog::MachineCatalog;
 use perilune::source::live::Live;
-use perilune::source::request::{Opening, ServedRole, SourceRequest};
+use perilune::source::request::{MappingRecords, Opening, ServedRole, SourceRequest};
 use perilune::source::{Batch, SideBand, SideBandKind, Sink, UserStack};
 use perilune::symbol::{KernelSymbols, Symbolizer as _, Symbols};
 use perilune::sys::child::Workload;
@@ -57,7 +57,7 @@ pub(crate) fn watch(built: &Built, event: &str, sampling: Sampling) -> anyhow::R
         pages: None,
         watermark: 50,
         ordered: true,
-        mmap: true,
+        mmap: MappingRecords::WithInodes,
         side: Default::default(),
         watch_self: false,
         own_tids: Vec::new(),

@@ -24,6 +24,15 @@ pub enum FetchedType {
         /// Whether it is signed.
         signed: bool,
     },
+    /// An unsigned bit field.
+    Bits {
+        /// Number of bits.
+        width: u32,
+        /// Its first bit in the integer that contains it; bit 0 is the least significant one.
+        shift: u32,
+        /// Size of that integer in bytes: 1, 2, 4 or 8.
+        size: u8,
+    },
     /// An address.
     Pointer,
     /// Text up to its NUL, of at most 4096 bytes.
@@ -39,6 +48,9 @@ impl FetchedType {
             FetchedType::Int { size, signed } => {
                 format!("{}{}", if signed { 's' } else { 'u' }, u32::from(size) * 8)
             }
+            FetchedType::Bits { width, shift, size } => {
+                format!("b{width}@{shift}/{}", u32::from(size) * 8)
+            }
             FetchedType::Pointer => "x64".to_owned(),
             FetchedType::Text => "string".to_owned(),
             FetchedType::Register => "s64".to_owned(),
@@ -47,11 +59,11 @@ impl FetchedType {
 
     /// Returns how a field of this type is printed: conversion and value.
     fn printed(self, name: &str) -> (String, String) {
-        let conversion = match self {
+        let conversion = match self.container() {
             FetchedType::Int { size: 8, signed: true } => "%Ld",
             FetchedType::Int { size: 8, signed: false } => "%Lu",
             FetchedType::Int { signed: true, .. } => "%d",
-            FetchedType::Int { signed: false, .. } => "%u",
+            FetchedType::Int { signed: false, .. } | FetchedType::Bits { .. } => "%u",
             FetchedType::Pointer | FetchedType::Register => "0x%Lx",
             FetchedType::Text => {
                 return (r#"\"%s\""#.to_owned(), format!("__get_str({name})"));
@@ -62,7 +74,15 @@ impl FetchedType {
 
     /// Returns whether the type comes from debug information.
     fn is_typed(self) -> bool {
-        matches!(self, FetchedType::Int { .. } | FetchedType::Pointer)
+        matches!(self.container(), FetchedType::Int { .. } | FetchedType::Pointer)
+    }
+
+    /// Returns the type of its field: the kernel writes a bit field as an integer.
+    fn container(self) -> FetchedType {
+        match self {
+            FetchedType::Bits { size, .. } => FetchedType::Int { size, signed: false },
+            other => other,
+        }
     }
 
     fn field(self, name: &str, offset: usize) -> Field {
@@ -70,9 +90,10 @@ impl FetchedType {
             kind,
             ..field(name, type_text.to_owned(), offset, size, signed)
         };
-        match self {
-            FetchedType::Int { size, signed } => {
-                of(&self.kernel_name(), size.into(), signed, FieldKind::Int)
+        match self.container() {
+            one @ (FetchedType::Int { size, .. } | FetchedType::Bits { size, .. }) => {
+                let signed = matches!(one, FetchedType::Int { signed: true, .. });
+                of(&one.kernel_name(), size.into(), signed, FieldKind::Int)
             }
             FetchedType::Pointer => of("void *", 8, false, FieldKind::Pointer),
             FetchedType::Text => {

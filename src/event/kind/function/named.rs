@@ -47,10 +47,21 @@ const fn prefix(kind: ProbeKind, extent: fn(&str) -> Result<usize, Fault>) -> Na
 
 /// Returns the length of `FILE:`.
 fn extent(kind: ProbeKind, text: &str) -> Result<usize, Fault> {
-    let (_, behind) = split_file(text);
+    let (file, behind) = split_file(text);
     let at = text.len() - behind.trim_start().len();
     match behind.trim_start().starts_with(':') {
         true => Ok(at + 1),
+        false if file.contains('@') => {
+            // FUNCTION@"FILE" of perf-prof, FUNCTION@FILE.
+            let (function, file) = file.split_once('@').unwrap_or((file, ""));
+            let file = split_quoted(file).map_or(file, |(inside, _)| inside);
+            let what = format!(
+                "the FILE precedes the {}: {}:{file}:{function}",
+                kind.noun(),
+                kind.prefix()
+            );
+            Err(Fault::new(function.len(), what))
+        }
         false => {
             let what = format!("the {} is missing here: {}", kind.noun(), kind.usage());
             Err(Fault::new(at, what))
@@ -158,7 +169,7 @@ impl FunctionName {
 
     /// Returns the instruction that its FUNCTION stands for.
     pub fn location(&self) -> CodeLocation<'_> {
-        let text = self.split_paths().map_or(&*self.function, |(function, _)| function);
+        let text = self.without_paths();
         let is_address = text.starts_with("0x") && self.kind.of_file();
         if let Some(address) = parse_u64(text).filter(|_| is_address) {
             return CodeLocation::Address(address);
@@ -174,6 +185,11 @@ impl FunctionName {
     pub fn paths(&self) -> Option<Vec<&str>> {
         let (_, list) = self.split_paths()?;
         Some(list.split(',').map(str::trim).collect())
+    }
+
+    /// Returns FUNCTION without the list of its parameters.
+    pub fn without_paths(&self) -> &str {
+        self.split_paths().map_or(&*self.function, |(function, _)| function)
     }
 
     /// Splits `FUNCTION(PATH, …)`. The names of Go's functions have parentheses inside.

@@ -57,6 +57,20 @@ fn a_function_may_have_an_offset_and_a_file_an_address() {
 }
 
 #[test]
+fn a_function_before_its_file_is_refused_with_the_right_order() {
+    let fault = |text: &str| {
+        let prefix = PREFIXES.iter().find(|prefix| prefix.behind(text).is_some()).unwrap();
+        (prefix.extent)(prefix.behind(text).unwrap()).unwrap_err()
+    };
+    let why = "the FILE precedes the function: uprobe:/usr/bin/bash:readline";
+    for text in ["uprobe:readline@/usr/bin/bash", "uprobe:readline@\"/usr/bin/bash\""] {
+        let fault = fault(text);
+        assert_eq!((&*fault.message, fault.at), (why, "readline".len()), "{text}");
+    }
+    assert!(fault("uprobe:readline").message.starts_with("the function is missing here"));
+}
+
+#[test]
 fn each_argument_is_read_from_its_register_in_the_block() {
     let format = format(ProbeKind::Uprobe, &ProbeValues::Call);
     // The kernel writes the lowest register first; here each value is its register's number.

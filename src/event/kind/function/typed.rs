@@ -11,7 +11,7 @@ use anyhow::{Result, anyhow, bail};
 
 use super::fetched::{FetchedArgument, FetchedType};
 use crate::base::matching::nearest::{did_you_mean, nearest};
-use crate::decode::ctypes::{Prototype, TypeShape, TypeTable, member, member_names};
+use crate::decode::ctypes::{BitField, Prototype, TypeShape, TypeTable, member, member_names};
 use crate::sys::registers;
 
 /// Parameters that the kernel reads.
@@ -245,7 +245,7 @@ fn fetch<T: TypeTable>(
     steps: &[&str],
 ) -> Result<(String, FetchedType), String> {
     let (mut at, mut id, mut before) = (Reached::Register(register), id, String::new());
-    for step in steps {
+    for (index, step) in steps.iter().enumerate() {
         let structure = match types.shape(id) {
             Some(TypeShape::Pointer(Some(target))) => {
                 at = Reached::Memory(at.value(), 0);
@@ -266,8 +266,17 @@ fn fetch<T: TypeTable>(
             };
             return Err(format!("has no member '{step}'{before}{hint}"));
         };
-        if found.is_bit_field {
-            return Err(format!("is a bit field at '{step}', which is not supported"));
+        if let Some(bits) = found.bits {
+            let is_last = index + 1 == steps.len();
+            return match (&at, types.shape(found.type_)) {
+                _ if !is_last => Err(format!("has no members behind '{step}', a bit field")),
+                (Reached::Memory(base, offset), Some(TypeShape::Int { signed: false, .. })) => {
+                    bit_field(base, *offset, bits)
+                }
+                _ => Err(format!(
+                    "is a bit field with a sign at '{step}', which the kernel does not extend"
+                )),
+            };
         }
         if let Reached::Memory(_, offset) = &mut at {
             *offset = offset.saturating_add(found.offset);
@@ -297,6 +306,17 @@ fn fetch<T: TypeTable>(
         _ => return Err("has a type that cannot be read".to_owned()),
     };
     Ok((at.value(), value))
+}
+
+/// Returns the fetch argument and the type of a bit field of a structure, which begins at an offset
+/// from an address. It reads the smallest integer that contains the bits.
+fn bit_field(base: &str, offset: u64, bits: BitField) -> Result<(String, FetchedType), String> {
+    let width = bits.width.ok_or("is a bit field in a form of debug information before DWARF 4")?;
+    let (byte, shift) = (offset.saturating_add(bits.start / 8), (bits.start % 8) as u32);
+    let holds_all = |size: &u8| shift.saturating_add(width) <= u32::from(*size) * 8;
+    let size = [1, 2, 4, 8].into_iter().find(holds_all);
+    let size = size.filter(|_| width > 0).ok_or("is a bit field in more than 8 bytes")?;
+    Ok((format!("+{byte}({base})"), FetchedType::Bits { width, shift, size }))
 }
 
 #[cfg(test)]

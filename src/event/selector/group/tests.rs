@@ -59,6 +59,8 @@ fn the_first_event_of_a_sampled_group_has_the_others() {
 fn a_mistake_in_a_group_is_reported_at_its_position() {
     for (text, place, why) in [
         ("cs,{cycles,cs", 3, "this `{` is not closed"),
+        ("cs,page-faults}", 14, "this `}` closes no group"),
+        ("{cs}}", 4, "attributes belong to an event"),
         ("{}", 1, "an event is missing here"),
         ("{cs,}", 4, "an event is missing here"),
         ("{cs,{cycles}}", 4, "cannot contain another"),

@@ -4,7 +4,7 @@ use anyhow::{Result, anyhow, bail};
 
 use super::{ProgramFile, elf};
 use crate::decode::dwarf::{DwarfIndex, DwarfUnit, NoPrototype};
-use crate::event::kind::function::fetched::FetchedType;
+use crate::event::kind::function::fetched::{FetchedArgument, FetchedType};
 use crate::event::kind::function::typed::{TypedParameters, register_of};
 use crate::event::kind::function::{FunctionLocation, FunctionName, ProbeKind, ProbeValues};
 use crate::sys::machine;
@@ -60,17 +60,7 @@ impl ProgramFile {
                 TypedParameters::at_paths(&unit, &prototype, paths)?
             }
         };
-        let text = typed.fields.iter().find(|field| field.value == FetchedType::Text);
-        if let Some(field) = text
-            && !machine::is_linux_since(TEXT_SINCE)
-        {
-            let (major, minor) = TEXT_SINCE;
-            return Err(anyhow!(
-                "'{}' is text, which a kernel before {major}.{minor} may write beyond its buffer; \
-                 read the address of the text instead: arg1 to arg6",
-                field.name
-            ));
-        }
+        check_text(&typed.fields)?;
         Ok(typed)
     }
 
@@ -88,6 +78,25 @@ impl ProgramFile {
         }
         unit
     }
+}
+
+/// Checks whether this kernel can read the text among these values.
+///
+/// # Errors
+/// It would write a long text beyond its buffer.
+pub(super) fn check_text(fields: &[FetchedArgument]) -> Result<()> {
+    let text = fields.iter().find(|field| field.value == FetchedType::Text);
+    if let Some(field) = text
+        && !machine::is_linux_since(TEXT_SINCE)
+    {
+        let (major, minor) = TEXT_SINCE;
+        bail!(
+            "'{}' is text, which a kernel before {major}.{minor} may write beyond its buffer; read \
+             the address of the text instead, such as arg1",
+            field.name
+        );
+    }
+    Ok(())
 }
 
 /// Returns why parameters are not known; names the first path that is not a register if others are.

@@ -4,22 +4,26 @@ use std::collections::BTreeSet;
 
 use anyhow::{Result, anyhow, bail};
 
+use super::parameters::check_text;
 use super::{ProgramFile, elf};
 use crate::base::matching::nearest::{did_you_mean, nearest};
 use crate::decode::elf::usdt::UsdtSite;
 use crate::decode::operand::{self, Operand, OperandArgument, UnreadableOperand};
 use crate::event::kind::function::fetched::{FetchedArgument, FetchedType};
-use crate::event::kind::function::{FunctionLocation, ProbeValues, ProbedCode};
+use crate::event::kind::function::{FunctionLocation, FunctionName, ProbeValues, ProbedCode};
 use crate::sys::dynamic_event::ProbeSite;
 
 type SiteArguments = Vec<Result<OperandArgument, UnreadableOperand>>;
 
 impl ProgramFile {
-    /// Returns the location of a USDT probe, `PROVIDER:NAME`, with all of its sites.
+    /// Returns the location of a USDT probe, `PROVIDER:NAME` or `PROVIDER:NAME(arg1, arg2.text)`,
+    /// with all of its sites. Without a list, its values are all arguments as numbers.
     ///
     /// # Errors
-    /// The file has no such probe, or its sites are not in the file's code.
-    pub(super) fn usdt(&self, name: &str) -> Result<FunctionLocation> {
+    /// The file has no such probe, its sites are not in the file's code, or a listed argument
+    /// cannot be read.
+    pub(super) fn usdt(&self, named: &FunctionName) -> Result<FunctionLocation> {
+        let name = named.without_paths();
         let Some((provider, probe)) = name.split_once(':') else {
             bail!("incomplete name; write usdt:FILE:PROVIDER:NAME");
         };
@@ -37,23 +41,31 @@ impl ProgramFile {
         if sites.is_empty() {
             return Err(self.unknown_usdt(name));
         }
-        let (mut fetched, mut notes) = (Vec::new(), Vec::new());
-        for index in 0..arguments.iter().map(Vec::len).max().unwrap_or(0) {
-            let name = format!("arg{}", index + 1);
-            let at_sites: Vec<_> = arguments.iter().map(|all| all.get(index)).collect();
-            match common_type(&at_sites) {
-                Ok(value) => {
-                    for (site, argument) in sites.iter_mut().zip(&at_sites) {
-                        if let Some(Ok(OperandArgument { operand, .. })) = argument {
-                            let blank = if site.arguments.is_empty() { "" } else { " " };
-                            let kind = value.kernel_name();
-                            site.arguments += &format!("{blank}{name}={operand}:{kind}");
-                        }
+        let number = arguments.iter().map(Vec::len).max().unwrap_or(0);
+        let (mut fetched, mut notes) = (Vec::<FetchedArgument>::new(), Vec::new());
+        let listed = named.paths();
+        for wanted in wanted(listed.as_deref(), number)? {
+            let at_sites: Vec<_> = arguments.iter().map(|all| all.get(wanted.index)).collect();
+            let is_twice = fetched.iter().any(|field| field.name == wanted.name);
+            match wanted.fetched(&at_sites).and_then(|found| match is_twice {
+                true => Err("is there twice".to_owned()),
+                false => Ok(found),
+            }) {
+                Ok((value, texts)) => {
+                    for (site, text) in sites.iter_mut().zip(texts) {
+                        let blank = if site.arguments.is_empty() { "" } else { " " };
+                        let kind = value.kernel_name();
+                        site.arguments += &format!("{blank}{}={text}:{kind}", wanted.name);
                     }
-                    fetched.push(FetchedArgument { name, value });
+                    fetched.push(FetchedArgument { name: wanted.name, value });
                 }
-                Err(why) => notes.push(format!("{name} is omitted: it {why}")),
+                Err(why) if listed.is_some() => bail!("'{}' {why}", wanted.path),
+                Err(why) => notes.push(format!("{} is omitted: it {why}", wanted.name)),
             }
+        }
+        check_text(&fetched)?;
+        if fetched.iter().any(|field| field.value == POINTER) {
+            notes.push("text that an argument points to: NAME(arg1.text)".to_owned());
         }
         Ok(FunctionLocation {
             code: ProbedCode::File(self.code.clone()),
@@ -134,6 +146,79 @@ impl ProgramFile {
     }
 }
 
+/// Type of an argument that may be a pointer.
+const POINTER: FetchedType = FetchedType::Int { size: 8, signed: false };
+
+/// An argument of a probe that is to be read.
+struct WantedArgument {
+    /// As typed: `arg1` or `arg1.text`.
+    path: String,
+    /// Name of its field.
+    name: String,
+    /// Its index in the notes of the sites.
+    index: usize,
+    /// Whether the text that it points to is read instead of itself.
+    is_text: bool,
+}
+
+/// Returns the arguments of a list, or all `number` of them without a list.
+///
+/// # Errors
+/// An item of the list is not one of them.
+fn wanted(listed: Option<&[&str]>, number: usize) -> Result<Vec<WantedArgument>> {
+    let Some(listed) = listed else {
+        let all = (0..number).map(|index| {
+            let name = format!("arg{}", index + 1);
+            WantedArgument { path: name.clone(), name, index, is_text: false }
+        });
+        return Ok(all.collect());
+    };
+    let one = |path: &&str| {
+        let (argument, is_text) = match path.strip_suffix(".text") {
+            Some(argument) => (argument, true),
+            None => (*path, false),
+        };
+        let index = argument.strip_prefix("arg").and_then(|digits| digits.parse::<usize>().ok());
+        match index.and_then(|index| index.checked_sub(1)).filter(|index| *index < number) {
+            Some(index) => Ok(WantedArgument {
+                path: (*path).to_owned(),
+                name: path.replace('.', "_"),
+                index,
+                is_text,
+            }),
+            None if number == 0 => Err(anyhow!("the probe has no arguments; omit the parentheses")),
+            None => Err(anyhow!(
+                "'{path}' is not an argument of the probe; it has arg1 to arg{number}, and arg1.text \
+                 is the text that arg1 points to"
+            )),
+        }
+    };
+    listed.iter().map(one).collect()
+}
+
+impl WantedArgument {
+    /// Returns its type, and its fetch argument at each site without the type.
+    ///
+    /// # Errors
+    /// It cannot be read at one of the sites; the text follows the argument's name.
+    fn fetched(
+        &self,
+        at_sites: &[Option<&Result<OperandArgument, UnreadableOperand>>],
+    ) -> Result<(FetchedType, Vec<String>), String> {
+        let value = common_type(at_sites)?;
+        let operands = at_sites.iter().filter_map(|one| one.as_ref()?.as_ref().ok());
+        if !self.is_text {
+            return Ok((value, operands.map(|one| one.operand.to_string()).collect()));
+        }
+        let text = |one: &OperandArgument| match (&one.operand, one.size) {
+            (Operand::Constant(address), 8) => Ok(format!("@{address:#x}")),
+            (operand, 8) => Ok(format!("+0({operand})")),
+            (_, size) => Err(format!("points to nothing: it has {size} bytes, not 8")),
+        };
+        Ok((FetchedType::Text, operands.map(text).collect::<Result<_, _>>()?))
+    }
+}
+
 /// Returns the type that an argument has at all sites. A constant fits every type.
 ///
 /// # Errors
@@ -181,5 +266,28 @@ mod tests {
         assert!(common(&[register(4, true), constant, register(8, true)]).is_err());
         assert!(common(&[register(4, true), Err(UnreadableOperand::Float)]).is_err());
         assert!(common_type(&[Some(&register(4, true)), None]).is_err());
+    }
+
+    #[test]
+    fn the_text_behind_an_argument_is_read_at_each_site() {
+        let wanted = |list: &[&str]| wanted(Some(list), 3).map(|mut all| all.remove(0));
+        let of = |size, operand| Ok(OperandArgument { size, signed: false, operand });
+        let text = wanted(&["arg2.text"]).unwrap();
+        assert_eq!((&*text.name, text.index), ("arg2_text", 1));
+        let sites = [
+            of(8, Operand::Register("di")),
+            of(8, Operand::Memory("sp", 16)),
+            of(8, Operand::Constant(0x4010)),
+        ];
+        let (value, fetched) = text.fetched(&sites.each_ref().map(Some)).unwrap();
+        assert_eq!(value, FetchedType::Text);
+        assert_eq!(fetched, ["+0(%di)", "+0(+16(%sp))", "@0x4010"]);
+        let narrow = [of(4, Operand::Register("di"))];
+        let refused = text.fetched(&narrow.each_ref().map(Some)).unwrap_err();
+        assert_eq!(refused, "points to nothing: it has 4 bytes, not 8");
+        let refused = |list: &[&str]| super::wanted(Some(list), 3).err().unwrap().to_string();
+        assert!(refused(&["name"]).starts_with("'name' is not an argument of the probe; it has"));
+        assert!(refused(&["arg4"]).contains("arg1 to arg3"));
+        assert!(refused(&["arg0"]).contains("arg1 to arg3"));
     }
 }

@@ -1,7 +1,7 @@
 //! Parameters of functions with types that a table lists.
 
 use super::*;
-use crate::decode::ctypes::TypeMember;
+use crate::decode::ctypes::{BitField, TypeMember};
 
 /// Types by their index.
 struct Listed(Vec<(TypeShape<usize>, Vec<TypeMember<usize>>)>);
@@ -28,20 +28,24 @@ const REQUEST: usize = 6;
 const REQUEST_POINTER: usize = 7;
 const NAME: usize = 8;
 const VOID_POINTER: usize = 9;
+const UNSIGNED: usize = 10;
 
 fn types() -> Listed {
-    let member = |name: &str, offset, type_| TypeMember {
-        name: name.to_owned(),
-        offset,
-        type_,
-        is_bit_field: name == "bits",
+    let member =
+        |name: &str, offset, type_| TypeMember { name: name.to_owned(), offset, type_, bits: None };
+    let bits = |name: &str, start, width, type_| TypeMember {
+        bits: Some(BitField { start, width }),
+        ..member(name, start / 8, type_)
     };
     let user = vec![member("id", 0, INT), member("name", 4, NAME), member("shell", 16, TEXT)];
     let request = vec![
         member("len", 8, INT),
         member("user", 16, USER_POINTER),
         member("", 24, USER),
-        member("bits", 60, INT),
+        bits("bits", 480, Some(3), INT),
+        bits("mode", 483, Some(7), UNSIGNED),
+        bits("wide", 493, Some(60), UNSIGNED),
+        bits("old", 0, None, UNSIGNED),
     ];
     Listed(vec![
         (TypeShape::Int { size: 4, signed: true }, vec![]),
@@ -54,6 +58,7 @@ fn types() -> Listed {
         (TypeShape::Pointer(Some(REQUEST)), vec![]),
         (TypeShape::Array(CHAR), vec![]),
         (TypeShape::Pointer(None), vec![]),
+        (TypeShape::Int { size: 4, signed: false }, vec![]),
     ])
 }
 
@@ -118,6 +123,7 @@ fn a_path_leads_through_pointers_and_structures() {
         ("req.user.name", format!("req_user_name=+4(+16(%{first})):string")),
         ("req.user.shell", format!("req_user_shell=+0(+16(+16(%{first}))):string")),
         ("req.shell", format!("req_shell=+0(+40(%{first})):string")),
+        ("req.mode", format!("req_mode=+60(%{first}):b7@3/16")),
     ] {
         assert_eq!(read(path), Ok(expected), "{path}");
     }
@@ -125,7 +131,13 @@ fn a_path_leads_through_pointers_and_structures() {
         ("reg", "the function has no parameter 'reg'; did you mean 'req'?"),
         ("req.lem", "'req.lem' has no member 'lem'; did you mean 'len'?"),
         ("req.len.x", "'req.len.x' has no member 'x': it is not a structure behind 'len'"),
-        ("req.bits", "'req.bits' is a bit field at 'bits', which is not supported"),
+        (
+            "req.bits",
+            "'req.bits' is a bit field with a sign at 'bits', which the kernel does not extend",
+        ),
+        ("req.mode.x", "'req.mode.x' has no members behind 'mode', a bit field"),
+        ("req.wide", "'req.wide' is a bit field in more than 8 bytes"),
+        ("req.old", "'req.old' is a bit field in a form of debug information before DWARF 4"),
         ("any.x", "'any.x' has no member 'x': it is not a structure"),
         ("", "the function has no parameter ''; it has req, any"),
     ] {
