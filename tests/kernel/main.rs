@@ -39,6 +39,8 @@ mod metrics;
 mod network;
 mod opening;
 mod page_faults;
+#[cfg(target_arch = "x86_64")]
+mod page_tables;
 mod pmu;
 mod profile;
 mod profiles;
@@ -117,6 +119,8 @@ fn main() -> ExitCode {
         network::tests(),
         opening::tests(),
         page_faults::tests(),
+        #[cfg(target_arch = "x86_64")]
+        page_tables::tests(),
         pmu::tests(),
         profile::tests(),
         profiles::tests(),

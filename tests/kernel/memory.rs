@@ -80,9 +80,9 @@ fn each_dirty_page_is_counted_and_written_back() {
     assert_eq!(sum(&run, "written_back", "pages"), PAGES, "{:?}", run.objects);
 }
 
-/// `chain GROUP/cgroup.procs MIB FILE [PID]`: enters the group, and writes MIB to FILE; with PID,
-/// uses as much memory instead, in a child whose number it writes to PID, with the signal that ended
-/// it, and how many microseconds tasks waited for memory meanwhile.
+/// `chain GROUP/cgroup.procs MIB FILE [PID]`: enters the group, and writes MIB to FILE. With PID,
+/// uses as much memory instead, in a child: writes to PID its number, the signal that ended it, and
+/// how many microseconds tasks waited for memory meanwhile.
 const LIMITED: &str = r#"
 #define _GNU_SOURCE
 #include <fcntl.h>
