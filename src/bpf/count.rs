@@ -37,7 +37,7 @@ pub struct SummedValue {
     pub of: IntegerWidth,
 }
 
-/// What a program counts. Programs that share a table have keys with parts of the same sizes.
+/// The count of an event. Programs that share a table have keys with parts of the same sizes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CountedEvent {
     /// Threads whose events are omitted, in the kernel's numbers.

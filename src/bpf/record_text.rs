@@ -22,7 +22,8 @@ pub enum RecordText {
     },
     /// The name of the task in which the event happens.
     Comm,
-    /// The name of a task in the record, at the place in the lower half of the 4 bytes at `location`.
+    /// The name of a task in the record, at the place in the lower half of the 4 bytes at
+    /// `location`.
     DynamicComm {
         /// Offset of the location in bytes.
         location: i16,

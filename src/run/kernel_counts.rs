@@ -43,8 +43,8 @@ pub(super) struct KernelCounts {
 type Reason = String;
 
 impl KernelCounts {
-    /// Decides what the kernel counts, and attaches its programs, which count nothing yet. Prints
-    /// with `-v` where each event is counted, and why.
+    /// Decides which events the kernel counts, removes them from `openings`, and attaches its
+    /// programs, which count nothing yet. Prints with `-v` where each event is counted, and why.
     ///
     /// # Errors
     /// `--where kernel` was given, and an event cannot be counted there.
@@ -53,6 +53,7 @@ impl KernelCounts {
         request: &RunRequest,
         roles: &[Role],
         source: &SourceRequest,
+        openings: &mut Vec<Opening>,
     ) -> anyhow::Result<KernelCounts> {
         let settings = &request.options;
         if settings.counting == CountingPlace::User {
@@ -91,6 +92,7 @@ impl KernelCounts {
             }
         }
         counts.report(host, &plan)?;
+        counts.remove_from(openings);
         Ok(counts)
     }
 
@@ -126,7 +128,7 @@ impl KernelCounts {
     }
 
     /// Removes the events that the kernel counts from those that are opened for records.
-    pub(super) fn remove_from(&self, openings: &mut Vec<Opening>) {
+    fn remove_from(&self, openings: &mut Vec<Opening>) {
         for opening in openings.iter_mut() {
             opening.roles.retain(|served| !self.roles.contains(&served.role));
         }
@@ -285,7 +287,7 @@ impl CountPlan<'_> {
         event_counts.cpus = self.cpus(role);
         let omits_self = !self.source.watch_self && !event.is_scheduler_event();
         if omits_self && event.is_interrupt() {
-            return Err("interrupts of perilune are only told apart in a record".to_owned());
+            return Err("only a record shows whether an interrupt hit perilune".to_owned());
         }
         if omits_self || hide_self && !self.source.watch_self {
             event_counts.omitted.clone_from(&self.source.own_tids);

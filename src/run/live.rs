@@ -69,8 +69,7 @@ pub(super) fn run(
     {
         return workload::not_loaded(why, settings);
     }
-    let counts = KernelCounts::open(&host, request, &roles, &source)?;
-    counts.remove_from(&mut openings);
+    let mut counts = KernelCounts::open(&host, request, &roles, &source, &mut openings)?;
     signal::install()?;
     let mut live = match Live::open(openings, &source, roles.len()) {
         Ok(live) => live,
@@ -90,7 +89,6 @@ pub(super) fn run(
     read_tasks(&host, &source, workload.is_some());
     host.context().tap_tasks();
     live.enable(source.workload)?;
-    let mut counts = counts;
     counts.begin()?;
     context.set_clock(*live.clock());
     begin_notes(&context, &catalog);

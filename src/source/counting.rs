@@ -2,8 +2,8 @@
 //! written.
 //!
 //! A table has two maps: programs add to one, the other is empty. To read the table, the maps are
-//! exchanged, and the kernel waits until no program uses the old one (`TableSlot::set`). What is
-//! read and removed then is exact, and the next interval starts from zero.
+//! exchanged, and the kernel waits until no program uses the old one (`TableSlot::set`). The
+//! values that are read and removed then are exact, and the next interval starts from zero.
 //!
 //! A program hangs on the tracepoint, on all CPUs, as long as the perf event that holds it is open.
 //! That event is never enabled, so no record is written for it. Nothing is pinned: the kernel
@@ -51,7 +51,7 @@ pub struct CountedRole {
     pub role: u32,
     /// The event.
     pub event: Rc<Event>,
-    /// What is counted.
+    /// Its count.
     pub counted: CountedEvent,
     /// Conditions in the kernel's language that an event must meet.
     pub filters: Vec<BoundFilter>,

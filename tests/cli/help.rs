@@ -339,5 +339,5 @@ fn the_doctor_describes_this_machine_to_every_user() {
     assert!(called.out.starts_with("kernel "), "{}", called.out);
     let json = call(&["doctor", "--json"]);
     assert_eq!(json.code, called.code);
-    assert_eq!(json.out.lines().count(), 17, "{}", json.out);
+    assert_eq!(json.out.lines().count(), 18, "{}", json.out);
 }

@@ -171,8 +171,8 @@ fn short_lived_tasks_have_their_counts_and_names() {
     run.is_complete();
     let rows: Vec<_> = run.of("row").filter(|row| row["forks"] == 1).collect();
     assert_eq!(rows.len(), FORKS as usize, "{}", run.stderr);
-    let name = std::fs::read_to_string(format!("/proc/{}/comm", std::process::id()));
-    let name = name.expect("this process has a name");
+    let name = std::fs::read_to_string("/proc/thread-self/comm");
+    let name = name.expect("this thread, which forked the load, has a name");
     let unnamed = rows.iter().filter(|row| row["child_comm"] != name.trim_end());
     assert_eq!(unnamed.count(), 0, "{:?}", rows.first());
 }

@@ -5,11 +5,13 @@
 //! nothing else but read its start from a pipe. Between fork and `_exit` it makes system calls
 //! only: the test has other threads, which may hold locks at the fork.
 
+mod calls;
 mod measured;
 mod names;
 mod sleeps;
 mod spin;
 
+pub(crate) use calls::{FIRST_ARGUMENT, getppid_with_arguments};
 pub(crate) use measured::{
     Pipes, SharedPage, alternate, counted_sleeps, faults, getppid_until_stopped, never_idle,
     sleeps_in_storms, vforks,
@@ -50,19 +52,6 @@ fn call_getppid(n: u32) {
         // SAFETY: takes no argument, changes nothing.
         unsafe { libc::syscall(libc::SYS_getppid) };
     }
-}
-
-/// The first argument of [`getppid_with_arguments`].
-pub(crate) const FIRST_ARGUMENT: u64 = 1 << 40;
-
-/// Calls getppid with `n` numbers from [`FIRST_ARGUMENT`] on, which the kernel ignores and records.
-pub(crate) fn getppid_with_arguments(n: u32) -> Load {
-    Load::new(move || {
-        for argument in FIRST_ARGUMENT..FIRST_ARGUMENT + u64::from(n) {
-            // SAFETY: the call takes no argument, and changes nothing.
-            unsafe { libc::syscall(libc::SYS_getppid, argument) };
-        }
-    })
 }
 
 /// Calls getuid, `n` times getppid, then getgid.

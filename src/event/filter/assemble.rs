@@ -1,8 +1,8 @@
 //! Translates a filter into BPF instructions, for events whose records a program writes: a filter
 //! of perf applies after the program.
 //!
-//! Only comparisons of numbers and of whole texts in the record are translated; other conditions are
-//! left to user space. The semantics are those of [`BoundFilter::passes`].
+//! Only comparisons of numbers and of whole texts in the record are translated; other conditions
+//! are left to user space. The semantics are those of [`BoundFilter::passes`].
 
 use super::Op;
 use super::eval::{BoundFilter, FilterMatcher, NumberTest, Test, TextTest};
