@@ -18,6 +18,7 @@ pub mod dynamic_event;
 pub mod endpoint;
 pub(crate) mod errno;
 pub mod folder;
+pub mod http_post;
 pub mod idle_records;
 pub mod kernel_functions;
 pub mod limits;
