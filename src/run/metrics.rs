@@ -15,6 +15,7 @@ use crate::output::metrics::{ExpositionFormat, MetricInterval, MetricStore, expo
 use crate::script::context::shared::SharedContext;
 use crate::sys::endpoint::{Endpoint, ScrapeAnswer, ScrapeRequest, Scraped};
 use crate::sys::own_tid::tid_in_records;
+use crate::sys::sched;
 use crate::sys::signal;
 use crate::sys::threads;
 
@@ -60,6 +61,7 @@ impl MetricsServer {
         let (sender, tid) = mpsc::channel();
         threads::start("perilune:scrape", move || {
             signal::keep_off_this_thread();
+            sched::yield_to_the_run();
             // The receiver exists until the number arrives.
             let _ = sender.send(tid_in_records());
             // Without poll(2) there is nothing to serve; scrapes then fail, and the run goes on.

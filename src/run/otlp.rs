@@ -24,7 +24,7 @@ use crate::output::otlp::{
 use crate::script::context::shared::SharedContext;
 use crate::sys::clock::wall_and_monotonic;
 use crate::sys::own_tid::tid_in_records;
-use crate::sys::{machine, signal, threads};
+use crate::sys::{machine, sched, signal, threads};
 use outbox::Outbox;
 
 /// Maximum number of intervals that wait for the thread.
@@ -90,6 +90,7 @@ impl OtlpSender {
         };
         threads::start("perilune:otlp", move || {
             signal::keep_off_this_thread();
+            sched::yield_to_the_run();
             // The receiver exists until the number arrives.
             let _ = started.send(tid_in_records());
             sending.run();
