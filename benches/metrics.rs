@@ -6,6 +6,7 @@ use perilune::base::report::metric::{
     Distribution, DistributionShape, MetricKind, MetricRow, MetricTable,
 };
 use perilune::output::metrics::{ExpositionFormat, MetricInterval, MetricStore, expose};
+use perilune::output::otlp::{OtlpResource, metrics_request};
 use std::sync::{Arc, Mutex};
 
 const SERIES: usize = 10_000;
@@ -28,6 +29,15 @@ fn scrape_histograms(bencher: Bencher, format: ExpositionFormat) {
     bencher.bench(|| expose(&store, format));
 }
 
+/// A request of OTLP with the same histograms.
+#[divan::bench]
+fn otlp_histograms(bencher: Bencher) {
+    let store = store(&histograms());
+    let store = store.lock().expect("no other thread has it");
+    let resource = OtlpResource { host: "host".to_owned(), pid: 1 };
+    bencher.bench_local(|| metrics_request(&store, &resource, 0, 1));
+}
+
 /// The measurements of an interval.
 #[divan::bench]
 fn add_interval(bencher: Bencher) {
@@ -44,7 +54,7 @@ fn store(interval: &MetricInterval) -> Arc<Mutex<MetricStore>> {
 
 fn interval(table: MetricTable) -> MetricInterval {
     let (coverage, tables) = (Coverage::default(), vec![table]);
-    MetricInterval { monitor: "syscalls".into(), tables, coverage, dropped: 0 }
+    MetricInterval { monitor: "syscalls".into(), tables, coverage, is_up: true, wall_ns: 0 }
 }
 
 fn table(rows: usize, row: impl Fn(usize) -> MetricRow) -> MetricTable {

@@ -34,6 +34,7 @@ pub mod overview;
 pub mod repl;
 pub mod run_options;
 pub mod runtime;
+pub mod serve;
 mod sources;
 pub mod split_locks;
 mod suggest;
@@ -70,7 +71,7 @@ impl From<io::Error> for CommandError {
 }
 
 /// Commands other than monitors: name, arguments, description.
-pub const COMMANDS: [(&str, &str, &str); 10] = [
+pub const COMMANDS: [(&str, &str, &str); 11] = [
     ("repl", "[OPTION…] [FILE.lua]", "prompt to open, count, time and draw events live"),
     (
         "list",
@@ -79,6 +80,11 @@ pub const COMMANDS: [(&str, &str, &str); 10] = [
          records",
     ),
     ("monitors", "", "list all monitors with their summary and origin"),
+    (
+        "serve",
+        "[OPTION…] MONITOR[:OPTIONS]…|FILE.toml",
+        "run several monitors at once, and export their reports as metrics",
+    ),
     ("doctor", "[--json]", "check what works on this machine, and how to fix the rest"),
     (
         "expr",
@@ -198,6 +204,7 @@ fn dispatch(
             [] => done(monitors::write(runtime, out)),
             [word, ..] => Err(unexpected_argument("monitors", word)),
         },
+        Some("serve") => serve::run(rest, runtime),
         Some("new") => new::write(rest, runtime, out),
         Some("test") => {
             let (flags, rest) = flags("test", &["--bless"], rest)?;

@@ -63,7 +63,9 @@
 //! - A run is one thread. The signal handlers set flags, count, or arm the one hook
 //!   ([`script::vm::guard`]). A session at a prompt runs Lua and reads rings in one thread; further
 //!   threads close events ([`source::live::change`]), read lines and print ([`cli::repl`]) and take
-//!   signals ([`sys::signal::listener`]).
+//!   signals ([`sys::signal::listener`]). With `--prometheus` and `--otlp`, a thread each owns the
+//!   series; it takes whole intervals from a queue with a limit, and the run never waits for it
+//!   (`run::metrics`, `run::otlp`).
 //! - No leaf holds a reference into an aggregate while script code can run: the cursor points to a
 //!   slot of the batch, or to a copy that no script can change (`view.lua`). A printer, predicate,
 //!   key, draw function or callback cannot yield across the host. `tests/handlers/reentry` and

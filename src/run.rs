@@ -15,6 +15,7 @@ use crate::base::report::draw::{Draw, OpenedEvent, Stamp};
 use crate::output::colour;
 use crate::output::file::{self, GrowingFile};
 use crate::output::format::{OutputFormat, OutputParts};
+use crate::output::messages::MessagesOutput;
 use crate::output::screen::Screen;
 use crate::output::text::TextOptions;
 use crate::script::evsel::role::Role;
@@ -28,6 +29,7 @@ mod banner;
 pub mod catalog;
 mod cgroups;
 mod counters_only;
+mod exports;
 pub mod expression;
 mod filters;
 mod flames;
@@ -40,6 +42,7 @@ mod machine_changes;
 mod metrics;
 mod missing_symbols;
 mod openings;
+mod otlp;
 mod pace;
 mod prepare;
 mod profiles;
@@ -49,6 +52,7 @@ mod replayed;
 pub mod request;
 mod schedule;
 mod scope;
+pub mod serve;
 pub mod session;
 mod show;
 mod timeline;
@@ -138,6 +142,12 @@ fn output(request: &RunRequest, start: Stamp, pages: usize) -> anyhow::Result<Bo
         start,
         look: text_options(options, pages),
     }))
+}
+
+/// Creates the output of a run that prints messages only.
+fn messages(options: &RunOptions, pages: usize) -> Box<dyn Draw> {
+    let look = text_options(options, pages);
+    Box::new(MessagesOutput::new(Box::new(streams::stderr()), look))
 }
 
 fn text_options(options: &RunOptions, pages: usize) -> TextOptions {

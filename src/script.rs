@@ -15,6 +15,7 @@
 //! | [`api`] | the other functions that scripts call, one file per area |
 //! | [`host`] | one script and its run, of all the above |
 //! | [`prompt`] | a host with typed lines and several monitors |
+//! | [`served`] | a host with several monitors of one run |
 //!
 //! `prelude/` is the Lua half of these: chunks with every library, whose Rust half is a table of
 //! functions and addresses, `native`.
@@ -28,4 +29,5 @@ pub mod host;
 pub mod load;
 pub mod option;
 pub mod prompt;
+pub mod served;
 pub mod vm;

@@ -19,6 +19,7 @@ pub mod endpoint;
 pub(crate) mod errno;
 pub mod folder;
 pub mod futex;
+pub mod http_post;
 pub mod idle_records;
 pub mod kernel_functions;
 pub mod limits;

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::{COMMANDS, command};
+use super::{COMMANDS, command, serve};
 use crate::script::{
     load::monitor::Monitor,
     option::{OptionKind, OptionSpec},
@@ -56,7 +56,7 @@ pub fn write_usage(monitor: &Monitor, called: &str, out: &mut dyn Write) -> io::
 }
 
 /// Help beyond the one-line description of a command.
-const MORE: [(&str, &str); 2] = [
+const MORE: [(&str, &str); 3] = [
     (
         "new",
         "NAME.lua counts the events by task and lists the fields of each; NAME.events\n\
@@ -64,6 +64,20 @@ const MORE: [(&str, &str); 2] = [
          Examples:\n\
          \x20 perilune new forks -e sched:sched_process_fork\n\
          \x20 perilune forks.lua\n",
+    ),
+    (
+        "serve",
+        "OPTIONS are those of the monitor, quoted as in a shell. NAME=MONITOR names it in\n\
+         the metrics, so that a monitor can run twice. FILE.toml has options of serve,\n\
+         by their long names, and a table for each monitor:\n\n\
+         \x20 prometheus = 9464              # perilune serve --prometheus 9464 …\n\
+         \x20 [syscalls]                     # … syscalls 'slow=profile:-F 49 -g'\n\
+         \x20 [slow]\n\
+         \x20 monitor = \"profile\"\n\
+         \x20 freq = 49\n\
+         \x20 options = \"-g\"\n\n\
+         Ctrl-C, SIGTERM and SIGHUP end the run after its last interval is exported.\n\
+         A monitor whose handler is switched off has perilune_monitor_up 0.\n",
     ),
     (
         "test",
@@ -95,6 +109,9 @@ pub fn write_command(name: &str, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "Usage: {}", format!("perilune {command} {follows}").trim_end())?;
         for (_, more) in MORE.iter().filter(|more| more.0 == name) {
             write!(out, "\n{more}")?;
+        }
+        if command == &"serve" {
+            writeln!(out, "\n{}", serve::options_help())?;
         }
     }
     Ok(())

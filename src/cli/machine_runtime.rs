@@ -19,6 +19,7 @@ use crate::event::kind::{Event, NAME_FAMILIES};
 use crate::event::sampling::Sampling;
 use crate::run::catalog::MachineCatalog;
 use crate::run::request::RunRequest;
+use crate::run::serve::ServedMonitor;
 use crate::run::session::{self, Monitors};
 use crate::run::{self, Outcome};
 use crate::script::evsel::role::Role;
@@ -61,6 +62,19 @@ impl MachineRuntime {
         self.host = None;
         let host = self.host.insert(Host::new(true)?);
         host.load(&script, &self.library, &run_options::reserved()).cloned()
+    }
+
+    /// Returns how several monitors are found and parsed in one host.
+    fn beside(&self) -> Monitors {
+        Monitors {
+            library: self.library.clone(),
+            taken: run_options::reserved(),
+            parse: |monitor, name, words| match command::parse(monitor, name, words) {
+                Ok(Parsed::Run(request)) => Ok(*request),
+                Ok(_) => bail!("{name}: help works only on the command line; omit it"),
+                Err(why) => Err(anyhow!("{why}")),
+            },
+        }
     }
 
     /// Removes the script's line from an error that a bundled monitor raises at its start: its
@@ -199,15 +213,7 @@ impl Runtime for MachineRuntime {
         let request = RunRequest { notes: [request.notes.clone(), printers].concat(), ..request };
         let (console, outlet) = repl::console(request.options.allow_unsafe)?;
         let typeahead = outlet.terminal.then(Typeahead::begin).flatten();
-        let monitors = Monitors {
-            library: self.library.clone(),
-            taken: run_options::reserved(),
-            parse: |monitor, name, words| match command::parse(monitor, name, words) {
-                Ok(Parsed::Run(request)) => Ok(*request),
-                Ok(_) => bail!("{name}: help works only on the command line; omit it"),
-                Err(why) => Err(anyhow!("{why}")),
-            },
-        };
+        let monitors = self.beside();
         let ended = session::run(host, &request, monitors, begin, console, outlet);
         // The reading thread may still be using the terminal.
         drop(typeahead);
@@ -215,6 +221,17 @@ impl Runtime for MachineRuntime {
             Outcome::Done => 0,
             _ => 1,
         })
+    }
+
+    fn serve(&mut self, request: RunRequest, monitors: &[ServedMonitor]) -> Result<u8> {
+        // Only one Lua state is guarded at a time.
+        self.host = None;
+        let host = Host::new(false)?;
+        let printers = host.load_printers(&self.library, &request.options.plugins)?;
+        let warnings = self.library.take_warnings();
+        let request = RunRequest { notes: [request.notes, warnings, printers].concat(), ..request };
+        let ended = run::serve::run(host, &request, &self.beside(), monitors, self.started)?;
+        Ok(if ended == Outcome::Done { 0 } else { 1 })
     }
 
     fn run(&mut self, request: RunRequest) -> Result<u8> {

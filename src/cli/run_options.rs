@@ -11,6 +11,7 @@ use crate::{
     output::ColourChoice,
     output::format::OutputFormat,
     output::metrics::SERIES,
+    output::otlp::OtlpUrl,
     run::request::{CountingPlace, RunOptions},
     script::option::{
         OptionKind, OptionSpec,
@@ -65,6 +66,9 @@ pub fn options() -> Vec<OptionSpec> {
         ("prometheus", None, Text, "[ADDR:]PORT", "",
             "serve the reports as metrics at http://ADDR:PORT/metrics; ADDR is 127.0.0.1 by \
              default"),
+        ("otlp", None, Text, "URL", "",
+            "send the reports as metrics, and events and alerts as logs, to this receiver of \
+             OpenTelemetry: http://127.0.0.1:4318"),
         ("series", None, Whole(2), "N", "1000", "limit of the series of each metric"),
         ("plugin", None, List, "FILE,…", "",
             "load printers from these files; may be repeated"),
@@ -171,6 +175,7 @@ pub fn meaning(values: &OptionValues) -> Result<(RunOptions, Vec<String>)> {
             _ => ChainPart::Both,
         },
         prometheus: text(values, "prometheus").map(scrape_address).transpose()?,
+        otlp: text(values, "otlp").map(OtlpUrl::parse).transpose().context("--otlp")?,
         series: number(values, "series").unwrap_or(SERIES as u64) as usize,
         batch: flag("batch"),
         output: path("output"),
@@ -233,6 +238,7 @@ pub fn check_replay(common: &RunOptions) -> Result<()> {
         ("-m", common.mmap_pages.is_some()),
         ("--cgroup", common.cgroup.is_some()),
         ("--prometheus", common.prometheus.is_some()),
+        ("--otlp", common.otlp.is_some()),
     ];
     for (what, given) in live {
         ensure!(!given, "{what} cannot be combined with --replay, which reads a file; omit it");

@@ -8,6 +8,7 @@ use anyhow::{Result, bail};
 use crate::{
     event::catalog::Catalog,
     run::request::RunRequest,
+    run::serve::ServedMonitor,
     script::load::{library::Script, monitor::Monitor},
 };
 
@@ -64,6 +65,15 @@ pub trait Runtime {
     fn session(&mut self, request: RunRequest, begin: Option<String>) -> Result<u8> {
         let _ = begin;
         bail!("{}: a prompt is not available here", request.called)
+    }
+
+    /// Runs several monitors to the end, and returns the exit code.
+    ///
+    /// # Errors
+    /// A monitor cannot begin; the error names it.
+    fn serve(&mut self, request: RunRequest, monitors: &[ServedMonitor]) -> Result<u8> {
+        let _ = monitors;
+        bail!("{}: monitors cannot be served here", request.called)
     }
 
     /// Runs to the end, and returns the exit code.

@@ -10,8 +10,8 @@
 //! - `hist`: `name unit`, a key per key column, `buckets: [[low, high, count], …]` with inclusive
 //!   bounds.
 //! - `note`: `level` (`info warning alert error`), `text`.
-//! - `coverage`: `final`, `events`, `filtered`, each count of [`Coverage::problems`], `starts`,
-//!   `open`.
+//! - `coverage`: `final`, `events`, `filtered`, each count of [`Coverage::problems`]
+//!   (`unsent` unless it is 0), `starts`, `open`.
 //! - `stats`: `events own_cpu_ns ns_per_event` (null below 1000 events) `lost max_rss_kb start_ms`,
 //!   `traces traces_aborted traces_flushed`, `interpreted` (0 to 1; null with too few samples).
 //!
@@ -236,7 +236,9 @@ impl Draw for Json {
         self.fixed("final").extend_from_slice(if last { b"true" } else { b"false" });
         digits::push_u64(self.fixed("events"), coverage.events);
         digits::push_u64(self.fixed("filtered"), coverage.filtered);
-        for (name, count) in coverage.problems() {
+        // Only `--otlp` sends anything.
+        let problems = coverage.problems().into_iter();
+        for (name, count) in problems.filter(|(name, count)| *name != "unsent" || *count > 0) {
             digits::push_u64(self.fixed(name), count);
         }
         digits::push_u64(self.fixed("starts"), coverage.starts);

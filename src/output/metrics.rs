@@ -6,6 +6,7 @@
 //! added to the series whose labels are all `(other)`.
 
 mod exponential;
+pub(in crate::output) mod export;
 mod exposition;
 mod labels;
 mod names;

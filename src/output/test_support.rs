@@ -112,13 +112,9 @@ pub(super) fn draw_event(
     });
 }
 
-/// Returns what is drawn as text: results and stderr.
-pub(super) fn drawn_with(
-    change: impl FnOnce(&mut TextOptions),
-    draw: impl FnOnce(&mut TextOutput),
-) -> (String, String) {
-    let (results, stderr) = (Written::default(), Written::default());
-    let mut look = TextOptions {
+/// Returns options of text in UTC, without colour.
+pub(super) fn plain_options() -> TextOptions {
+    TextOptions {
         zone: TimeZone::UTC,
         colour: Colour::Never,
         quiet: false,
@@ -126,7 +122,16 @@ pub(super) fn drawn_with(
         columns: || None,
         together: false,
         pages: 512,
-    };
+    }
+}
+
+/// Returns what is drawn as text: results and stderr.
+pub(super) fn drawn_with(
+    change: impl FnOnce(&mut TextOptions),
+    draw: impl FnOnce(&mut TextOutput),
+) -> (String, String) {
+    let (results, stderr) = (Written::default(), Written::default());
+    let mut look = plain_options();
     change(&mut look);
     let mut text = TextOutput::new(Box::new(results.clone()), Box::new(stderr.clone()), look);
     draw(&mut text);

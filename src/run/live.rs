@@ -8,10 +8,10 @@ use super::banner::print_banner;
 use super::catalog::MachineCatalog;
 use super::cgroups;
 use super::counters_only::check_counters;
+use super::exports::Exports;
 use super::gaps;
 use super::kernel_counts::KernelCounts;
 use super::machine_changes::MachineChanges;
-use super::metrics::MetricsServer;
 use super::missing_symbols;
 use super::openings::{openings, own_tid};
 use super::pace::DrainPace;
@@ -60,9 +60,9 @@ pub(super) fn run(
     check_counters(&roles, settings)?;
     let mut openings = cgroups::limited(openings(&roles)?, settings.cgroup.as_deref())?;
     let cpus = of_rings(&scope.cpus, &mut openings);
-    let metrics = MetricsServer::begin(request, host.context())?;
+    let exports = Exports::begin(settings, host.context())?;
     let own_tid = own_tid(&catalog, &roles)?;
-    let own_tids = own_tid.into_iter().chain(metrics.iter().map(MetricsServer::tid)).collect();
+    let own_tids = own_tid.into_iter().chain(exports.tids()).collect();
     let mut source = source_request(&mut host, request, scope, cpus, own_tids, workload.as_ref());
     if let Err(why) =
         workload::load(workload.as_mut(), &roles, &mut source, settings, host.context())
@@ -77,7 +77,7 @@ pub(super) fn run(
     };
     timeline::begin(request, &host)?;
     attach(&mut host, &live, &roles, settings)?;
-    let screen = begin_output(&host, request, &mut live, &roles)?;
+    let screen = begin_output(&host, request, &mut live, &roles, &exports)?;
     let context = host.context().clone();
     prepare_naming(&host, settings, &source, &catalog);
     if settings.stats {
@@ -99,7 +99,7 @@ pub(super) fn run(
     }
     print_banner(&host, &live, request, &source);
     let mut show = Show::new(host.context().clone(), screen, files);
-    show.export(metrics);
+    show.export(&request.monitor.name, exports);
     show.serve(&host, request)?;
     show.raise();
     let mut schedule = Schedule::new(request);
@@ -126,7 +126,7 @@ pub(super) fn run(
 }
 
 /// Connects the script to the open events.
-fn attach(
+pub(super) fn attach(
     host: &mut Host,
     live: &Live,
     roles: &[Role],
@@ -145,7 +145,11 @@ fn attach(
 ///
 /// # Errors
 /// The kernel refused an event.
-fn not_opened(why: anyhow::Error, request: &RunRequest, roles: &[Role]) -> anyhow::Result<Outcome> {
+pub(super) fn not_opened(
+    why: anyhow::Error,
+    request: &RunRequest,
+    roles: &[Role],
+) -> anyhow::Result<Outcome> {
     if !why.is::<OpeningInterrupted>() {
         return Err(workload::refusal(why, request, roles));
     }
@@ -155,7 +159,7 @@ fn not_opened(why: anyhow::Error, request: &RunRequest, roles: &[Role]) -> anyho
 
 /// Requests short time slices, and a real-time priority with `--realtime`. The workload exists
 /// already and keeps its own.
-fn raise_priority(settings: &RunOptions, shared: &SharedContext) -> Option<RtBoost> {
+pub(super) fn raise_priority(settings: &RunOptions, shared: &SharedContext) -> Option<RtBoost> {
     /// Percent of a CPU: two million events a second take a tenth with most handlers.
     const CPU_PERCENT: u64 = 50;
     sched::request_short_slices();
@@ -252,9 +256,9 @@ fn deliver_due(
             host.lost_so_far(lost.unwrap_or(0) + live.side_lost_beside_events());
             let counters = live.counts();
             let parts = host.interval(live.counted_for().unwrap_or(seconds), &counters);
-            let coverage = coverage(host, live, lost, counts);
+            let coverage = coverage(host, live, lost, counts, show.unsent());
             show.interval(boundary, &parts, coverage);
-            show.metrics(host.take_measured(), &parts, &coverage);
+            show.metrics(boundary, host, &parts, &coverage);
             show.files(host.take_flames(), boundary, &coverage, false);
         }
     }
@@ -264,13 +268,20 @@ fn deliver_due(
 }
 
 /// Returns what the script and the source know about missed events; `lost` is the kernel's own
-/// count.
-fn coverage(host: &Host, live: &Live, lost: Option<u64>, counts: &KernelCounts) -> Coverage {
+/// count, `unsent` that of an OTLP sender.
+pub(super) fn coverage(
+    host: &Host,
+    live: &Live,
+    lost: Option<u64>,
+    counts: &KernelCounts,
+    unsent: u64,
+) -> Coverage {
     let mut coverage = host.coverage(lost);
     coverage.disordered += live.disordered();
     coverage.truncated += live.truncated();
     coverage.undelivered = live.undelivered();
     counts.add_to(&mut coverage);
+    coverage.unsent = unsent;
     coverage
 }
 
@@ -291,7 +302,8 @@ fn finish(
     // they are neither handled nor counted as lost.
     let now = live.now().min(schedule.end);
     live.drain(schedule.end, &mut host);
-    changes.end(&mut live, &mut host);
+    let (context, is_drained) = (host.context().clone(), !host.ended() || host.interrupted());
+    changes.end(&mut live, &context, &mut host, is_drained);
     let lost_at_end = live.lost(true);
     live.look_for_undelivered(true);
     if live.side_lost() > 0 {
@@ -312,12 +324,12 @@ fn finish(
     let counters = live.counts();
     let seconds = live.counted_for().unwrap_or((now - schedule.last) / 1e9);
     let (parts, totals) = host.finish(seconds, &counters, settings.total);
-    let coverage = coverage(&host, &live, lost_at_end, &counts);
+    let coverage = coverage(&host, &live, lost_at_end, &counts, show.unsent());
     missing_symbols::print_notes(host.context());
     let gap = gaps::no_events(&host, request, &coverage, now);
     show.remark(gap.or_else(|| gaps::no_ends(&host, live.watches_tasks())).as_deref());
     show.last(now, &parts, &totals, &coverage);
-    show.metrics(host.take_measured(), &parts, &coverage);
+    show.metrics(now, &mut host, &parts, &coverage);
     show.files(host.take_flames(), now, &coverage, true);
     show.costs(now, settings, &host, cost, &coverage);
     let shown = show.end();

@@ -3,7 +3,6 @@
 
 use crate::base::report::draw::Level;
 use crate::script::context::shared::SharedContext;
-use crate::script::host::Host;
 use crate::source::Sink;
 use crate::source::live::Live;
 use crate::source::live::clocks::ClockReadings;
@@ -97,16 +96,21 @@ impl MachineChanges {
         self.stopped = live.clock_readings();
     }
 
-    /// Checks a last time, after the rings were drained.
-    pub(super) fn end(&mut self, live: &mut Live, host: &mut Host) {
-        let context = host.context().clone();
-        self.check_now(CpuCheck::Last, live, &context, host);
-        // After -N or `stop`, the rings still hold samples that are not needed.
-        if host.ended() && !host.interrupted() {
+    /// Checks a last time, after the rings were drained. `is_drained` is false if they still hold
+    /// samples that are not needed, as after -N or `stop`.
+    pub(super) fn end(
+        &mut self,
+        live: &mut Live,
+        context: &SharedContext,
+        sink: &mut dyn Sink,
+        is_drained: bool,
+    ) {
+        self.check_now(CpuCheck::Last, live, context, sink);
+        if !is_drained {
             return;
         }
         let stopped = std::mem::take(&mut self.stopped).with_samples_of(&live.clock_readings());
-        self.note_rates(&stopped, &self.began.clone(), &context);
+        self.note_rates(&stopped, &self.began.clone(), context);
     }
 
     fn note_rates(&mut self, now: &ClockReadings, before: &ClockReadings, context: &SharedContext) {

@@ -9,14 +9,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context as _;
 
-use super::request::RunRequest;
-use crate::base::report::coverage::Coverage;
+use super::request::RunOptions;
 use crate::base::report::draw::Level;
-use crate::base::report::metric::MetricTable;
 use crate::output::metrics::{ExpositionFormat, MetricInterval, MetricStore, expose};
 use crate::script::context::shared::SharedContext;
 use crate::sys::endpoint::{Endpoint, ScrapeAnswer, ScrapeRequest, Scraped};
 use crate::sys::own_tid::tid_in_records;
+use crate::sys::sched;
 use crate::sys::signal;
 use crate::sys::threads;
 
@@ -24,16 +23,21 @@ use crate::sys::threads;
 const WAITING: usize = 256;
 
 /// Intervals that the thread has not taken yet.
-type Inbox = Arc<Mutex<Vec<MetricInterval>>>;
+type Inbox = Arc<Mutex<WaitingIntervals>>;
+
+#[derive(Default)]
+struct WaitingIntervals {
+    intervals: Vec<Arc<MetricInterval>>,
+    /// Intervals so far that were dropped.
+    dropped: u64,
+}
 
 /// The run's end of the server.
 pub(super) struct MetricsServer {
-    monitor: Arc<str>,
     inbox: Inbox,
     /// Wakes the thread, and ends it when dropped.
     wake: UnixStream,
     tid: i32,
-    dropped: u64,
 }
 
 impl MetricsServer {
@@ -42,10 +46,10 @@ impl MetricsServer {
     /// # Errors
     /// The address cannot be bound, or the thread cannot be started.
     pub(super) fn begin(
-        request: &RunRequest,
+        options: &RunOptions,
         context: &SharedContext,
     ) -> anyhow::Result<Option<MetricsServer>> {
-        let Some(asked) = request.options.prometheus else { return Ok(None) };
+        let Some(asked) = options.prometheus else { return Ok(None) };
         let endpoint = Endpoint::bind(asked).with_context(|| {
             format!("--prometheus {asked}: failed to listen; name a free port of this machine")
         })?;
@@ -53,18 +57,18 @@ impl MetricsServer {
         let (wake, end) = UnixStream::pair().context("--prometheus")?;
         wake.set_nonblocking(true).context("--prometheus")?;
         let inbox = Inbox::default();
-        let mut pages = Pages::new(request.options.series, inbox.clone());
+        let mut pages = Pages::new(options.series, inbox.clone());
         let (sender, tid) = mpsc::channel();
         threads::start("perilune:scrape", move || {
             signal::keep_off_this_thread();
+            sched::yield_to_the_run();
             // The receiver exists until the number arrives.
             let _ = sender.send(tid_in_records());
             // Without poll(2) there is nothing to serve; scrapes then fail, and the run goes on.
             let _ = endpoint.serve(end, &mut pages);
         })?;
         announce(address, context);
-        let monitor = request.monitor.name.as_str().into();
-        Ok(Some(MetricsServer { monitor, inbox, wake, tid: tid.recv()?, dropped: 0 }))
+        Ok(Some(MetricsServer { inbox, wake, tid: tid.recv()? }))
     }
 
     /// Returns the thread's number as records have it.
@@ -72,15 +76,14 @@ impl MetricsServer {
         self.tid
     }
 
-    /// Hands over an interval. `coverage` is that of the run so far.
-    pub(super) fn publish(&mut self, tables: Vec<MetricTable>, coverage: &Coverage) {
-        let monitor = self.monitor.clone();
+    /// Hands over an interval.
+    pub(super) fn publish(&mut self, interval: &Arc<MetricInterval>) {
         let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
-        if inbox.len() >= WAITING {
-            self.dropped += 1;
+        if inbox.intervals.len() >= WAITING {
+            inbox.dropped += 1;
             return;
         }
-        inbox.push(MetricInterval { monitor, tables, coverage: *coverage, dropped: self.dropped });
+        inbox.intervals.push(interval.clone());
         drop(inbox);
         // If the pipe is full, the thread will wake anyway.
         let _ = self.wake.write(&[0]);
@@ -125,13 +128,16 @@ impl Pages {
 
 impl Scraped for Pages {
     fn woken(&mut self) {
-        let intervals =
-            std::mem::take(&mut *self.inbox.lock().unwrap_or_else(PoisonError::into_inner));
+        let (intervals, dropped) = {
+            let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
+            (std::mem::take(&mut inbox.intervals), inbox.dropped)
+        };
         if intervals.is_empty() {
             return;
         }
         self.rendered.clear();
         let mut store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
+        store.set_dropped(dropped);
         intervals.iter().for_each(|interval| store.add(interval));
     }
 

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 
 use super::catalog::MachineCatalog;
+use super::exports::Exports;
 use super::machine::{existing_task, mounted, name_stacks, print_by_formats};
 use super::request::{RunOptions, RunRequest};
 use super::scope::WatchScope;
-use crate::base::report::draw::{Level, Stamp};
+use crate::base::report::draw::{Draw, Level, Stamp};
 use crate::output::screen::Screen;
 use crate::script::context::shared::SharedContext;
 use crate::script::evsel::role::Role;
@@ -57,17 +58,18 @@ pub(super) fn begin_output(
     request: &RunRequest,
     live: &mut Live,
     roles: &[Role],
+    exports: &Exports,
 ) -> anyhow::Result<Option<Screen>> {
     let (wall_ns, clock_ns) = wall_and_monotonic();
     let screen = super::screen(request, live.pages());
     let out = match &screen {
-        Some(screen) => Box::new(screen.clone()),
+        Some(screen) => Box::new(screen.clone()) as Box<dyn Draw>,
         None => super::output(request, Stamp { wall_ns, clock_ns }, live.pages())?,
     };
     if let Some(screen) = &screen {
         live.listen(screen.terminal());
     }
-    host.context().set_output(out);
+    host.context().set_output(exports.logged(out, &request.monitor.name));
     host.context().print(|out| out.opened(&super::opened(roles)));
     Ok(screen)
 }

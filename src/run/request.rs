@@ -9,6 +9,7 @@ use crate::event::rate::SamplingRate;
 use crate::event::sampling::{CallGraph, ChainPart, StackSampling};
 use crate::output::ColourChoice;
 use crate::output::format::OutputFormat;
+use crate::output::otlp::OtlpUrl;
 use crate::script::{
     load::monitor::Monitor,
     option::value::{OptionValue, OptionValues},
@@ -41,7 +42,7 @@ impl RunRequest {
     /// `-i`, a workload gets a single report of the whole run, as with `perf stat` and `strace -c`.
     pub fn interval_ns(&self) -> Option<u64> {
         let usual = self.monitor.every_ns.filter(|_| self.options.workload.is_empty());
-        let scraped = self.options.prometheus.map(|_| SCRAPED_NS);
+        let scraped = self.options.exports().then_some(SCRAPED_NS);
         self.options.interval_ns.or(usual).or(scraped)
     }
 
@@ -102,6 +103,8 @@ pub struct RunOptions {
     pub format: OutputFormat,
     /// `--prometheus`: the address at which metrics are served.
     pub prometheus: Option<SocketAddr>,
+    /// `--otlp`: the receiver that metrics and log records are sent to.
+    pub otlp: Option<OtlpUrl>,
     /// `--series`: limit of the series of each family of metrics.
     pub series: usize,
     /// `-b`: scrolling text, even where a full screen is possible.
@@ -157,6 +160,11 @@ pub enum CountingPlace {
 }
 
 impl RunOptions {
+    /// Returns whether the reports become metrics.
+    pub fn exports(&self) -> bool {
+        self.prometheus.is_some() || self.otlp.is_some()
+    }
+
     /// Returns whether `-p` or `-t` selects tasks.
     pub fn selects_tasks(&self) -> bool {
         !self.pids.is_empty() || !self.tids.is_empty()

@@ -90,7 +90,7 @@ pub(super) fn setting(
         memory: settings.lua_mem as usize,
         aggregate_memory: settings.aggregate_mem as usize,
         totals: settings.total,
-        metrics: settings.prometheus.is_some(),
+        metrics: settings.exports(),
         flame: flames::options(&request.values),
         timeline: flames::text(&request.values, "perfetto").is_some(),
     })

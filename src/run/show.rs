@@ -2,20 +2,19 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::{Context as _, ensure};
 
+use super::exports::{ExportedInterval, Exports};
 use super::filters;
 use super::flames::{self, Flames};
 use super::heatmap::Heatmap;
-use super::metrics::MetricsServer;
 use super::profiles::Profiles;
 use super::request::{RunOptions, RunRequest};
 use super::schedule::Overhead;
 use crate::base::report::coverage::Coverage;
 use crate::base::report::draw::{Draw, Level, Report, Stamp};
-use crate::base::report::metric::MetricTable;
-use crate::output::metrics::tables_of_reports;
 use crate::output::screen::{Screen, UserRequest};
 use crate::script::aggregate::flame::DrawnGraph;
 use crate::script::context::shared::SharedContext;
@@ -37,7 +36,8 @@ pub(super) struct Show {
     /// The file of the timeline.
     timeline: Option<PathBuf>,
     files_failed: Option<anyhow::Error>,
-    metrics: Option<MetricsServer>,
+    exports: Exports,
+    monitor: Arc<str>,
 }
 
 /// The files that a run writes beside its results.
@@ -96,7 +96,8 @@ impl Show {
             heatmap,
             timeline,
             files_failed: None,
-            metrics: None,
+            exports: Exports::default(),
+            monitor: "".into(),
         };
         let now = show.stamp(0.0);
         if show.heatmap.is_some() {
@@ -107,23 +108,35 @@ impl Show {
         show
     }
 
-    /// Serves the reports as metrics from now on.
-    pub(super) fn export(&mut self, metrics: Option<MetricsServer>) {
-        self.metrics = metrics;
+    /// Exports the reports of a monitor from now on.
+    pub(super) fn export(&mut self, monitor: &str, exports: Exports) {
+        self.monitor = monitor.into();
+        self.exports = exports;
     }
 
-    /// Hands the measurements of a report to the server of metrics, if there is one. `parts` are
-    /// its printed parts, `coverage` that of the run.
+    /// Exports the measurements of a report at this time. `parts` are its printed parts,
+    /// `coverage` that of the run.
     pub(super) fn metrics(
         &mut self,
-        measured: Vec<MetricTable>,
+        time: f64,
+        host: &mut Host,
         parts: &[Report],
         coverage: &Coverage,
     ) {
-        if let Some(metrics) = &mut self.metrics {
-            let own = tables_of_reports(parts, &measured);
-            metrics.publish([measured, own].concat(), coverage);
-        }
+        self.exports.publish(ExportedInterval {
+            monitor: &self.monitor,
+            measured: host.take_measured(),
+            parts,
+            coverage: *coverage,
+            is_up: host.is_whole(),
+            end: self.shared.stamp(time),
+        });
+        self.exports.complete(&self.shared);
+    }
+
+    /// Returns how much an OTLP receiver does not get.
+    pub(super) fn unsent(&self) -> u64 {
+        self.exports.unsent()
     }
 
     fn stamp(&self, time: f64) -> Stamp {
@@ -334,6 +347,7 @@ impl Show {
     /// Results or files could not be written. A closed pipe is not an error.
     pub(super) fn end(mut self) -> anyhow::Result<()> {
         self.flush();
+        self.exports.end(&self.shared);
         if let Some(why) = self.failure.take() {
             return Err(why).context("failed to write the results");
         }

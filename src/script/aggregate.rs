@@ -185,16 +185,19 @@ impl Aggregates {
         self.draw_each(lua, ids, false)
     }
 
-    /// Starts the next interval of the aggregates with these numbers.
-    pub(super) fn restart_some(&self, ids: Range<usize>) {
-        self.restart(ids.collect(), false);
-    }
-
     /// Draws the reports that can be drawn, in order of declaration. Used when [`Aggregates::draw`]
     /// failed, so that the report is not lost.
     pub fn draw_what_can(&self, lua: &Lua) -> Vec<Report> {
-        let each =
-            self.chosen(None).into_iter().filter_map(|id| self.draw_one(lua, id, false).ok());
+        self.draw_each_that_can(lua, self.chosen(None))
+    }
+
+    /// Draws those of the reports with these numbers that can be drawn.
+    pub(super) fn draw_each_that_can(
+        &self,
+        lua: &Lua,
+        ids: impl IntoIterator<Item = usize>,
+    ) -> Vec<Report> {
+        let each = ids.into_iter().filter_map(|id| self.draw_one(lua, id, false).ok());
         each.flatten().collect()
     }
 
@@ -216,7 +219,8 @@ impl Aggregates {
         }
     }
 
-    fn chosen(&self, handles: Option<&[Value]>) -> Vec<usize> {
+    /// Returns the numbers of these aggregates, or of all.
+    pub(super) fn chosen(&self, handles: Option<&[Value]>) -> Vec<usize> {
         match handles {
             Some(handles) => handles.iter().filter_map(|handle| self.number(handle)).collect(),
             None => self.0.declared.borrow().keys().copied().collect(),

@@ -3,6 +3,7 @@
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
+use std::ops::Range;
 use std::rc::Rc;
 
 use anyhow::{Context as _, bail};
@@ -273,6 +274,7 @@ impl Dispatch {
                 self.unprint(role);
                 "printer"
             } else {
+                self.errors.borrow_mut().count_of(role);
                 self.clear(role);
                 "handler"
             };
@@ -361,11 +363,13 @@ impl Dispatch {
         self.chooses
     }
 
-    /// Returns the number of events that predicates have filtered out so far.
-    pub(super) fn filtered(&self) -> u64 {
+    /// Returns the number of events of these roles that predicates have filtered out so far.
+    pub(super) fn filtered(&self, roles: Range<usize>) -> u64 {
         let Some(driver) = self.driver.as_ref().filter(|_| self.chooses) else { return 0 };
-        let count =
-            driver.get::<Function>("filtered").and_then(|filtered| filtered.call::<f64>(()));
+        let Some(last) = roles.end.checked_sub(1) else { return 0 };
+        let count = driver
+            .get::<Function>("filtered")
+            .and_then(|filtered| filtered.call::<f64>((roles.start, last)));
         count.unwrap_or_default() as u64
     }
 

@@ -44,9 +44,10 @@ mod evsels;
 mod flame;
 mod history;
 mod idle;
+pub mod job;
 mod memory;
 mod printers;
-mod report;
+pub(in crate::script) mod report;
 mod setting;
 mod side_band;
 mod sink;
@@ -206,7 +207,7 @@ impl Host {
         let callbacks = self.monitor.as_ref().map(Callbacks::of).transpose()?;
         self.callbacks = Rc::new(callbacks.unwrap_or_default());
         self.seal(true);
-        self.check_any_event()?;
+        self.check_any_event(0)?;
         let events: Vec<_> = self.roles().iter().map(|r| r.event.clone()).collect();
         self.want_flames(setting)?;
         let related = events.len() > 1 || self.has_state();
@@ -296,6 +297,11 @@ impl Host {
     /// Returns whether the user has interrupted the run.
     pub fn interrupted(&self) -> bool {
         self.guard.interrupted()
+    }
+
+    /// Returns whether every handler and callback of the monitor is on.
+    pub fn is_whole(&self) -> bool {
+        !self.dispatch.any_off(0..usize::MAX) && self.callbacks.are_on()
     }
 
     /// Returns whether the run is to end.

@@ -12,17 +12,16 @@ use std::time::Instant;
 use mlua::thread::ThreadStatus;
 use mlua::{Function, LightUserData, Lua, MultiValue, Table, Thread, Value};
 
+use super::host::job::Job;
 use super::host::{Host, Rules, Setting};
 use super::load::library::{Library, Script, ScriptOrigin};
 use super::vm::guard::{Failure, Phase};
 use super::vm::script_error::{describe_text, file_name};
 use super::vm::trusted::address;
 use crate::base::matching::nearest::{did_you_mean, nearest};
-use job::Job;
 use meter::Meter;
 
 mod changes;
-pub mod job;
 mod limits;
 pub mod meter;
 mod monitors;

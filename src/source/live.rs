@@ -62,6 +62,8 @@ pub struct Live {
     /// Watched CPUs; the others have rings for the records of tasks.
     watched_cpus: Vec<u32>,
     lost_seen: u64,
+    /// Events that the kernel dropped, by opening, as of the last reading.
+    lost_by_opening: Vec<u64>,
     side_lost: SideLost,
     /// Time of the last reading of the counters, and the nanoseconds that it covers.
     counted: LastReading,
@@ -130,6 +132,7 @@ impl Live {
             tasks,
             watched_cpus: request.watched.clone(),
             lost_seen: 0,
+            lost_by_opening: Vec::new(),
             side_lost: SideLost::default(),
             counted: LastReading::default(),
             cpu_times: CpuTimes::default(),

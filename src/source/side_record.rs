@@ -73,6 +73,11 @@ impl SideKinds {
         self.0 |= 1 << kind as u8;
     }
 
+    /// Adds the kinds of another set.
+    pub fn add(&mut self, other: SideKinds) {
+        self.0 |= other.0;
+    }
+
     /// Returns whether it has a kind.
     pub fn contains(self, kind: SideKind) -> bool {
         self.0 & 1 << kind as u8 != 0

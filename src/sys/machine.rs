@@ -1,6 +1,5 @@
 //! Facts about this kernel and this process; reading one never fails, or returns `None`.
 
-use std::ffi::CStr;
 use std::sync::OnceLock;
 
 /// Returns the page size in bytes.
@@ -12,12 +11,27 @@ pub fn page_size() -> usize {
 
 /// Returns the release of the running kernel, as `uname -r` prints it.
 pub fn kernel_release() -> String {
+    text_of(&names().release)
+}
+
+/// Returns the name of this host, as `uname -n` prints it.
+pub fn host_name() -> String {
+    text_of(&names().nodename)
+}
+
+fn names() -> libc::utsname {
     // SAFETY: zero is a valid value of this structure of arrays.
     let mut names: libc::utsname = unsafe { std::mem::zeroed() };
     // SAFETY: the kernel fills the structure.
     unsafe { libc::uname(&raw mut names) };
-    // SAFETY: the field ends with a NUL, whether the call filled it or not.
-    unsafe { CStr::from_ptr(names.release.as_ptr()) }.to_string_lossy().into_owned()
+    names
+}
+
+/// Returns the text of a field of [`names`].
+fn text_of(field: &[libc::c_char]) -> String {
+    let bytes: Vec<u8> =
+        field.iter().map(|byte| *byte as u8).take_while(|byte| *byte != 0).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Returns whether the running kernel has this version (major, minor) or a later one.

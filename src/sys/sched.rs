@@ -36,6 +36,19 @@ pub fn request_short_slices() {
     }
 }
 
+/// Nice value of threads that serve or send what a run has measured.
+const NICE: libc::c_int = 10;
+
+/// Lowers the priority of the calling thread: it must not take a CPU from the thread that drains
+/// the rings, whatever others ask of it.
+pub fn yield_to_the_run() {
+    // SAFETY: takes numbers only; 0 is the calling thread (setpriority(2), NOTES).
+    let current = unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
+    // A refusal is harmless: losses are counted.
+    // SAFETY: takes numbers only.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, current.max(NICE)) };
+}
+
 /// Real-time priority for a thread that uses little CPU time: the lowest one, `SCHED_RR` 1, for at
 /// most a percentage of each window. A thread that uses more runs with its usual policy until it
 /// uses little again, so a CPU is never taken from other tasks for longer than that, plus the time

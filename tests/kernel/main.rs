@@ -116,6 +116,8 @@ fn main() -> ExitCode {
         loss::tests(),
         memory::tests(),
         metrics::tests(),
+        metrics::otlp::tests(),
+        metrics::serve::tests(),
         network::tests(),
         opening::tests(),
         page_faults::tests(),

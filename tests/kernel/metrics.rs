@@ -1,5 +1,8 @@
 //! Metrics: what a scrape and a Prometheus server see of a workload.
 
+pub(crate) mod otlp;
+mod receiver;
+pub(crate) mod serve;
 mod server;
 
 use std::time::{Duration, Instant};

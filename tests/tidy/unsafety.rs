@@ -14,6 +14,7 @@ const ALLOWED: &[&str] = &[
     "src/script/dispatch/view.rs",
     "src/script/host/sink.rs",
     "src/script/prompt/sink.rs",
+    "src/script/served/sink.rs",
     "src/script/vm.rs",
     "src/script/vm/guard.rs",
     "src/script/vm/guard/hook.rs",

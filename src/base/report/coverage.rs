@@ -38,6 +38,8 @@ pub struct Coverage {
     pub clamped: u64,
     /// Events that the kernel counted and neither wrote to a ring nor counted as lost.
     pub undelivered: u64,
+    /// Log records, intervals and points that the receiver of `--otlp` did not get.
+    pub unsent: u64,
     /// Starts of relations and states. Each is paired, still open, or one of `unmatched`,
     /// `unsafe_`, `exited` and `evicted`.
     pub starts: u64,
@@ -47,7 +49,7 @@ pub struct Coverage {
 
 impl Coverage {
     /// Returns name and count of each problem, in display order; zeros included.
-    pub fn problems(&self) -> [(&'static str, u64); 14] {
+    pub fn problems(&self) -> [(&'static str, u64); 15] {
         [
             ("lost", self.lost),
             ("throttled", self.throttled),
@@ -63,6 +65,7 @@ impl Coverage {
             ("multiplexed", self.multiplexed),
             ("clamped", self.clamped),
             ("undelivered", self.undelivered),
+            ("unsent", self.unsent),
         ]
     }
 
@@ -96,6 +99,7 @@ impl Coverage {
             multiplexed: self.multiplexed.saturating_sub(before.multiplexed),
             clamped: self.clamped.saturating_sub(before.clamped),
             undelivered: self.undelivered.saturating_sub(before.undelivered),
+            unsent: self.unsent.saturating_sub(before.unsent),
             // States that were open at `before` may have missed their ends, too.
             starts: self.starts.saturating_sub(before.starts) + before.open,
             open: self.open,

@@ -61,6 +61,18 @@ impl ExponentialBuckets {
         }
     }
 
+    /// Returns the number of values of 0 and below.
+    pub(super) fn zeros(&self) -> u64 {
+        self.zero
+    }
+
+    /// Returns the index of the first bucket and the counts from it up to the last, without gaps.
+    pub(super) fn dense(&self) -> Option<(i32, Vec<u64>)> {
+        let (first, last) = (*self.counts.keys().next()?, *self.counts.keys().next_back()?);
+        let each = (first..=last).map(|index| self.counts.get(&index).copied().unwrap_or(0));
+        Some((first, each.collect()))
+    }
+
     /// Returns the native buckets.
     pub(super) fn native(&self) -> NativeSpans {
         let mut native = NativeSpans { zero: self.zero, ..NativeSpans::default() };

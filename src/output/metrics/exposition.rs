@@ -2,7 +2,9 @@
 
 use super::exponential::SCHEMA;
 use super::names::identifier;
-use super::store::{FamilyShape, Labels, MetricFamily, MetricStore, MonitorCounts, SeriesValue};
+use super::store::{
+    FamilyShape, Labels, MetricFamily, MetricStore, MonitorCounts, SeriesValue, UP_HELP,
+};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{
     DescriptorEncoder, MetricEncoder, NativeHistogram, NativeHistogramBuckets, NoLabelSet,
@@ -93,8 +95,9 @@ impl Collector for Exposed {
             encode_family(&mut encoder, name, family)?;
         }
         for (monitor, counts) in &store.monitors {
-            encode_counts(&mut encoder, &identifier(monitor), counts, &store)?;
+            encode_counts(&mut encoder, monitor, counts, &store)?;
         }
+        encode_up(&mut encoder, &store)?;
         let mut info = encoder.encode_descriptor(
             "perilune_build",
             "Version of perilune",
@@ -103,6 +106,17 @@ impl Collector for Exposed {
         )?;
         info.encode_info(&[("version", env!("CARGO_PKG_VERSION"))])
     }
+}
+
+/// Encodes which monitors are whole: a script's failure is visible in one family.
+fn encode_up(encoder: &mut DescriptorEncoder<'_>, store: &MetricStore) -> fmt::Result {
+    let mut up =
+        encoder.encode_descriptor("perilune_monitor_up", UP_HELP, None, MetricType::Gauge)?;
+    for (monitor, counts) in &store.monitors {
+        let labels = [("monitor", &**monitor)];
+        up.encode_family(&labels)?.encode_gauge(&f64::from(u8::from(counts.is_up)))?;
+    }
+    Ok(())
 }
 
 fn encode_family(
@@ -126,7 +140,7 @@ fn encode_family(
         None => (name, None),
     };
     let mut encoder = encoder.encode_descriptor(base, &family.help, unit, kind)?;
-    let bounds = bounds(family);
+    let bounds = family.bounds();
     let mut buckets = Vec::new();
     for (labels, value) in &family.series {
         let labels: Vec<(&str, &str)> =
@@ -171,21 +185,6 @@ fn encode_family(
 
 const NO_EXEMPLARS: Option<&HashMap<usize, Exemplar<NoLabelSet, f64>>> = None;
 
-/// Returns the bounds of the buckets of all series: each has all of them, so that they can be
-/// added.
-fn bounds(family: &MetricFamily) -> Vec<f64> {
-    let mut bounds: Vec<f64> = Vec::new();
-    for value in family.series.values() {
-        if let SeriesValue::Buckets { buckets, .. } = value {
-            bounds.extend(buckets.keys().map(|bound| bound.0));
-        }
-    }
-    bounds.push(f64::INFINITY);
-    bounds.sort_by(f64::total_cmp);
-    bounds.dedup();
-    bounds
-}
-
 /// Encodes the value of a counter: an integer if it is one.
 fn encode_count(encoder: &mut MetricEncoder<'_>, value: f64) -> fmt::Result {
     let none: Option<&Exemplar<NoLabelSet, f64>> = None;
@@ -199,10 +198,11 @@ fn encode_count(encoder: &mut MetricEncoder<'_>, value: f64) -> fmt::Result {
 /// Encodes the coverage of a monitor, and the limits of its families.
 fn encode_counts(
     encoder: &mut DescriptorEncoder<'_>,
-    monitor: &str,
+    owner: &str,
     counts: &MonitorCounts,
     store: &MetricStore,
 ) -> fmt::Result {
+    let monitor = identifier(owner);
     let coverage = &counts.coverage;
     let missed = coverage.problems();
     let events =
@@ -217,7 +217,7 @@ fn encode_counts(
         counter(&format!("coverage_{name}"), &format!("Coverage: {name}"), count)?;
     }
     counter("export_intervals", "Intervals in these metrics", counts.intervals)?;
-    counter("export_intervals_dropped", "Intervals missing in these metrics", counts.dropped)?;
+    counter("export_intervals_dropped", "Intervals missing in these metrics", store.dropped)?;
     counter("export_overflow", "Rows above the limit of series of a family", counts.overflow)?;
     counter("export_negative", "Negative values that a counter cannot have", counts.negative)?;
     counter(
@@ -230,11 +230,10 @@ fn encode_counts(
     encoder
         .encode_descriptor(&name, help, None, MetricType::Gauge)?
         .encode_gauge(&(coverage.open as f64))?;
-    let prefix = format!("perilune_{monitor}_");
-    let name = format!("{prefix}export_series");
+    let name = format!("perilune_{monitor}_export_series");
     let mut series =
         encoder.encode_descriptor(&name, "Series of a family", None, MetricType::Gauge)?;
-    for (name, family) in store.families.iter().filter(|(name, _)| name.starts_with(&prefix)) {
+    for (name, family) in store.families.iter().filter(|(_, family)| &*family.monitor == owner) {
         let labels: Labels = vec![("family".into(), name.as_str().into())];
         let labels: Vec<(&str, &str)> = labels.iter().map(|(n, v)| (&**n, &**v)).collect();
         series.encode_family(&labels)?.encode_gauge(&(family.series.len() as f64))?;

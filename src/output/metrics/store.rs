@@ -26,6 +26,13 @@ const LABEL_BYTES: usize = 256;
 /// Value of each label of the series that has what exceeds the limit.
 const OTHER: &str = "(other)";
 
+/// Families of all monitors together.
+const TAKEN: [&str; 2] = ["perilune_monitor_up", "perilune_build"];
+
+/// Help of the family that shows which monitors are whole.
+pub(in crate::output) const UP_HELP: &str =
+    "1 if every handler and callback of the monitor is on, 0 after one has failed";
+
 /// Labels of a series: names and values.
 pub(super) type Labels = Vec<(Arc<str>, Box<str>)>;
 
@@ -38,8 +45,10 @@ pub struct MetricInterval {
     pub tables: Vec<MetricTable>,
     /// Coverage of the run so far.
     pub coverage: Coverage,
-    /// Intervals so far that could not be handed over.
-    pub dropped: u64,
+    /// Whether all its handlers and callbacks are on.
+    pub is_up: bool,
+    /// The end of the interval, in nanoseconds since the Unix epoch.
+    pub wall_ns: i64,
 }
 
 /// All families.
@@ -48,14 +57,16 @@ pub struct MetricStore {
     limit: usize,
     pub(super) families: IndexMap<String, MetricFamily>,
     pub(super) monitors: BTreeMap<Arc<str>, MonitorCounts>,
+    /// Intervals that could not be handed over, of all monitors.
+    pub(super) dropped: u64,
 }
 
 /// Counts of a monitor beside its families.
 #[derive(Debug, Default)]
 pub(super) struct MonitorCounts {
     pub(super) coverage: Coverage,
+    pub(super) is_up: bool,
     pub(super) intervals: u64,
-    pub(super) dropped: u64,
     pub(super) overflow: u64,
     pub(super) negative: u64,
     pub(super) families_refused: u64,
@@ -68,7 +79,9 @@ pub(super) struct MetricFamily {
     pub(super) unit: &'static str,
     pub(super) shape: FamilyShape,
     pub(super) series: IndexMap<Labels, SeriesValue>,
-    /// The table that it belongs to.
+    /// The monitor that it belongs to.
+    pub(super) monitor: Arc<str>,
+    /// The table and the column that it is made of.
     table: String,
 }
 
@@ -128,14 +141,19 @@ enum Measured<'a> {
 impl MetricStore {
     /// Returns a store without families, with a limit of series for each family.
     pub fn new(limit: usize) -> MetricStore {
-        MetricStore { limit, families: IndexMap::new(), monitors: BTreeMap::new() }
+        MetricStore { limit, families: IndexMap::new(), monitors: BTreeMap::new(), dropped: 0 }
+    }
+
+    /// Sets how many intervals could not be handed over.
+    pub fn set_dropped(&mut self, dropped: u64) {
+        self.dropped = dropped;
     }
 
     /// Adds an interval.
     pub fn add(&mut self, interval: &MetricInterval) {
         let counts = self.monitors.entry(interval.monitor.clone()).or_default();
         counts.coverage = interval.coverage;
-        counts.dropped = interval.dropped;
+        counts.is_up = interval.is_up;
         counts.intervals += 1;
         for table in &interval.tables {
             self.add_table(&interval.monitor, table);
@@ -202,14 +220,19 @@ impl MetricStore {
         }
         // The name of a counter gets this ending.
         let base = base.strip_suffix("_total").unwrap_or(&base).to_owned();
-        let owner = format!("{monitor}\0{}\0{column}", table.name);
+        let owner = format!("{}\0{column}", table.name);
         for number in 1..=FAMILIES {
             let name = if number == 1 { base.clone() } else { format!("{base}_{number}") };
             match self.families.get(&name) {
-                Some(family) if family.table == owner && family.shape == shape => {
+                Some(family)
+                    if family.table == owner
+                        && family.monitor == *monitor
+                        && family.shape == shape =>
+                {
                     return Some(name);
                 }
                 Some(_) => continue,
+                None if TAKEN.contains(&name.as_str()) => continue,
                 None if self.families.len() >= FAMILIES => break,
                 None => {}
             }
@@ -219,6 +242,7 @@ impl MetricStore {
                 unit: unit.name,
                 shape,
                 series: IndexMap::new(),
+                monitor: monitor.clone(),
                 table: owner,
             };
             self.families.insert(name.clone(), family);
@@ -268,6 +292,23 @@ fn unit_of_shape(value: &Measured<'_>) -> f64 {
         Measured::Distribution(_, DistributionShape::Durations) => unit_of("ns").divisor,
         Measured::Distribution(_, DistributionShape::Buckets { unit, .. }) => unit_of(unit).divisor,
         _ => 1.0,
+    }
+}
+
+impl MetricFamily {
+    /// Returns the bounds of the buckets of all series: each has all of them, so that they can be
+    /// added.
+    pub(super) fn bounds(&self) -> Vec<f64> {
+        let mut bounds: Vec<f64> = Vec::new();
+        for value in self.series.values() {
+            if let SeriesValue::Buckets { buckets, .. } = value {
+                bounds.extend(buckets.keys().map(|bound| bound.0));
+            }
+        }
+        bounds.push(f64::INFINITY);
+        bounds.sort_by(f64::total_cmp);
+        bounds.dedup();
+        bounds
     }
 }
 

@@ -29,7 +29,7 @@ fn table(name: &str, columns: &[(&str, MetricKind)], rows: &[(&str, &[f64])]) ->
 
 fn interval(tables: Vec<MetricTable>) -> MetricInterval {
     let coverage = Coverage { events: 12, lost: 3, open: 2, ..Coverage::default() };
-    MetricInterval { monitor: "page-faults".into(), tables, coverage, dropped: 0 }
+    MetricInterval { monitor: "page-faults".into(), tables, coverage, is_up: true, wall_ns: 0 }
 }
 
 fn text_of(store: MetricStore) -> String {
@@ -256,4 +256,27 @@ fn the_scraper_chooses_the_format() {
     assert_eq!(of(openmetrics), ExpositionFormat::Text);
     assert_eq!(of(""), ExpositionFormat::Text);
     assert_eq!(of("application/vnd.google.protobuf;proto=other"), ExpositionFormat::Text);
+}
+
+#[test]
+fn monitors_with_similar_names_have_their_own_families() {
+    let mut store = MetricStore::new(SERIES);
+    let rows: &[(&str, &[f64])] = &[("sh", &[1.0])];
+    let of = |name: &str, table_name: &str, is_up| MetricInterval {
+        monitor: name.into(),
+        is_up,
+        ..interval(vec![table(table_name, &[("calls", MetricKind::Counter)], rows)])
+    };
+    store.add(&of("cpu", "kv", true));
+    store.add(&of("cpu-util", "kv", false));
+    // It would have the name of the other's family.
+    store.add(&of("cpu", "util", true));
+    let text = text_of(store);
+    assert_has(&text, "perilune_cpu_calls_total{comm=\"sh\"} 1");
+    assert_has(&text, "perilune_cpu_util_calls_total{comm=\"sh\"} 1");
+    assert_has(&text, "perilune_cpu_util_calls_2_total{comm=\"sh\"} 1");
+    assert_has(&text, "perilune_cpu_export_series{family=\"perilune_cpu_util_calls_2\"} 1.0");
+    assert!(!text.contains("perilune_cpu_export_series{family=\"perilune_cpu_util_calls\"}"));
+    assert_has(&text, "perilune_monitor_up{monitor=\"cpu\"} 1.0");
+    assert_has(&text, "perilune_monitor_up{monitor=\"cpu-util\"} 0.0");
 }

@@ -8,6 +8,7 @@ use mlua::{Table, Value};
 use super::Session;
 use crate::base::text::units::counted;
 use crate::run::request::RunRequest;
+use crate::script::host::job::{Job, JobOptions};
 use crate::script::load::library::Library;
 use crate::script::load::monitor::Monitor;
 use crate::script::option::OptionSpec;
@@ -83,13 +84,14 @@ impl Session<'_> {
         let options =
             opt::table(self.prompt.host.lua(), &request.monitor.options, &request.values)?;
         let known = self.prompt.host.roles().len();
-        let begun = self.prompt.begin_job(
-            &request.monitor,
-            &options,
+        let options = JobOptions {
+            table: &options,
             perins,
-            request.rate(),
-            &request.given,
-        );
+            rate: request.rate(),
+            stack: request.stack()?,
+            given: &request.given,
+        };
+        let begun = self.prompt.begin_job(&request.monitor, &options);
         let attached = self.source.attach(&mut self.prompt);
         let number = match begun.and_then(|number| attached.map(|()| number)) {
             Ok(number) => number,
@@ -210,7 +212,7 @@ impl Session<'_> {
     /// `jobs`: returns a line for each monitor.
     pub(super) fn list_jobs(&self) -> String {
         let now = self.source.now();
-        let line = |job: &crate::script::prompt::job::Job| {
+        let line = |job: &Job| {
             let schedule = self.schedules.iter().find(|schedule| schedule.number == job.number);
             let seconds = schedule.map_or(0.0, |schedule| (now - schedule.begun) / 1e9);
             let events: u64 = job.roles.clone().map(|role| self.prompt.spent(role).events).sum();

@@ -13,7 +13,7 @@ use crate::{
     script::aggregate::column::column_key,
     stat::word::Word,
 };
-use mlua::{Lua, Value};
+use mlua::Lua;
 
 /// A row whose key is not drawn yet; None for the evicted keys.
 #[derive(Default)]
@@ -74,27 +74,22 @@ fn label_text(cell: &Cell) -> String {
 }
 
 impl Aggregates {
-    /// Returns the measurements of `handles`, or of all aggregates that are drawn.
+    /// Returns the measurements of the aggregates with these numbers that are drawn.
     ///
     /// # Errors
     /// A column's own function failed.
     pub(in crate::script) fn measure(
         &self,
         lua: &Lua,
-        handles: Option<&[Value]>,
+        ids: &[usize],
     ) -> mlua::Result<Vec<MetricTable>> {
-        let each = self.chosen(handles).into_iter().map(|id| self.measure_one(lua, id));
+        let each = ids.iter().map(|id| self.measure_one(lua, *id));
         Ok(each.collect::<mlua::Result<Vec<_>>>()?.into_iter().flatten().collect())
     }
 
     /// Returns the measurements that can be read, after [`Aggregates::measure`] failed.
-    pub(in crate::script) fn measure_what_can(
-        &self,
-        lua: &Lua,
-        handles: Option<&[Value]>,
-    ) -> Vec<MetricTable> {
-        let each = self.chosen(handles).into_iter();
-        each.filter_map(|id| self.measure_one(lua, id).ok().flatten()).collect()
+    pub(in crate::script) fn measure_what_can(&self, lua: &Lua, ids: &[usize]) -> Vec<MetricTable> {
+        ids.iter().filter_map(|id| self.measure_one(lua, *id).ok().flatten()).collect()
     }
 
     fn measure_one(&self, lua: &Lua, id: usize) -> mlua::Result<Option<MetricTable>> {

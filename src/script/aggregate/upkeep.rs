@@ -8,6 +8,7 @@ use crate::stat::heat_map::HeatMap;
 use crate::stat::history::History;
 use mlua::{Lua, Value};
 use std::cell::{Cell, RefCell};
+use std::ops::Range;
 use std::rc::Rc;
 
 /// Maximum number of aggregates per Lua state. They live as long as the state, and their memory is
@@ -167,8 +168,19 @@ impl Aggregates {
     /// Starts the next interval of the values in `drawn`, or of everything (`None`). Aggregates
     /// declared with `keep` are not cleared.
     pub fn reset_after_interval(&self, drawn: Option<&[Value]>) {
+        self.restart_drawn(self.chosen(drawn));
+    }
+
+    /// Like [`Aggregates::reset_after_interval`], of the aggregates with these numbers.
+    pub(in crate::script) fn restart_drawn(&self, ids: Vec<usize>) {
         self.restart(self.0.undrawn.borrow().clone(), false);
-        self.restart(self.chosen(drawn), self.0.shared.totals.get());
+        self.restart(ids, self.0.shared.totals.get());
+    }
+
+    /// Lets the next aggregates have names that others have: those of another monitor, whose
+    /// reports are separate.
+    pub(in crate::script) fn begin_names(&self) {
+        self.0.names.borrow_mut().clear();
     }
 
     /// Draws columns as their plain values from now on, without calling functions of the script.
@@ -198,12 +210,26 @@ impl Aggregates {
     /// `evicted`, `disordered`, `clamped`, `starts` and `open`.
     pub fn counts(&self) -> Coverage {
         let mut counts = *self.0.missed.borrow();
-        counts.evicted +=
-            self.0.strings.borrow().overflowed() + self.0.shared.stacks.borrow().overflowed();
+        counts.evicted += self.evicted_texts();
         for declared in self.0.declared.borrow().values() {
             declared.body.count(&mut counts);
         }
         counts.evicted += self.0.emitted.borrow().as_ref().map_or(0, |kv| kv.borrow().evicted());
         counts
+    }
+
+    /// Returns what the aggregates with these numbers have dropped or not recorded; see
+    /// [`Aggregates::counts`].
+    pub(in crate::script) fn counts_of(&self, ids: Range<usize>) -> Coverage {
+        let mut counts = Coverage::default();
+        for (_, declared) in self.0.declared.borrow().range(ids) {
+            declared.body.count(&mut counts);
+        }
+        counts
+    }
+
+    /// Returns how many strings and stacks of keys had no room.
+    pub(in crate::script) fn evicted_texts(&self) -> u64 {
+        self.0.strings.borrow().overflowed() + self.0.shared.stacks.borrow().overflowed()
     }
 }

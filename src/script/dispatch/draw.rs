@@ -1,5 +1,7 @@
 //! Draws what a report shows: aggregates, counters, and the script's own reports.
 
+use std::ops::Range;
+
 use mlua::{Function, Table, UserData, Value};
 
 use super::Dispatch;
@@ -96,6 +98,29 @@ impl Dispatch {
             }
         }
         Ok(reports)
+    }
+
+    /// Returns the number of `counters{}` tables.
+    ///
+    /// # Errors
+    /// The list cannot be read.
+    pub(in crate::script) fn counter_tables_len(&self) -> mlua::Result<usize> {
+        Ok(self.counter_tables()?.len())
+    }
+
+    /// Returns the reports of the `counters{}` tables with these numbers.
+    ///
+    /// # Errors
+    /// A column's own function failed.
+    pub(in crate::script) fn draw_counters_of(
+        &self,
+        aggregates: &Aggregates,
+        numbers: Range<usize>,
+        counts: &[CountDelta],
+    ) -> mlua::Result<Vec<Report>> {
+        let tables = self.counter_tables()?;
+        let own = tables.get(numbers).unwrap_or_default();
+        own.iter().map(|entry| self.draw_counters(aggregates, entry, counts)).collect()
     }
 
     fn counter_tables(&self) -> mlua::Result<Vec<Table>> {

@@ -14,6 +14,17 @@ pub(super) struct Errors {
     pub(super) off: BTreeSet<usize>,
 }
 
+impl Errors {
+    /// Counts an error of a role, and returns how many it has had.
+    pub(super) fn count_of(&mut self, role: usize) -> u64 {
+        if self.by_role.len() <= role {
+            self.by_role.resize(role + 1, 0);
+        }
+        self.by_role[role] += 1;
+        self.by_role[role]
+    }
+}
+
 impl Default for Errors {
     fn default() -> Self {
         let (by_role, off) = Default::default();

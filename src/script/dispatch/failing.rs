@@ -1,5 +1,7 @@
 //! Handler errors: each is printed and counted; after too many the handler is switched off.
 
+use std::ops::Range;
+
 use mlua::Function;
 
 use super::Dispatch;
@@ -14,6 +16,16 @@ impl Dispatch {
     /// Returns whether a role's handler was switched off.
     pub(in crate::script) fn is_off(&self, role: usize) -> bool {
         self.errors.borrow().off.contains(&role)
+    }
+
+    /// Returns the number of errors of these roles so far.
+    pub(in crate::script) fn errors_of(&self, roles: Range<usize>) -> u64 {
+        self.errors.borrow().by_role.iter().take(roles.end).skip(roles.start).sum()
+    }
+
+    /// Returns whether a handler of these roles was switched off.
+    pub(in crate::script) fn any_off(&self, roles: Range<usize>) -> bool {
+        self.errors.borrow().off.range(roles).next().is_some()
     }
 
     /// Returns whether there were handlers and all of them were switched off for errors.
@@ -43,11 +55,7 @@ impl Dispatch {
         lua.create_function(move |_, (role, slot, why): (usize, usize, mlua::LuaString)| {
             let mut errors = errors.borrow_mut();
             errors.all += 1;
-            if errors.by_role.len() <= role {
-                errors.by_role.resize(role + 1, 0);
-            }
-            errors.by_role[role] += 1;
-            let count = errors.by_role[role];
+            let count = errors.count_of(role);
             // SAFETY: the driver passes the index of the slot under its cursor, which lies in the
             // batch that it was given.
             let slot: &Slot = unsafe { &*addresses.slots.add(slot) };

@@ -32,7 +32,7 @@ pub struct Declarer {
     /// Declared evsels.
     pub evsels: Rc<RefCell<Evsels>>,
     /// Stack mode of evsels that do not set one.
-    pub stack: StackSampling,
+    pub stack: Cell<StackSampling>,
     /// Sampling rate of clocks and hardware events that do not set one.
     pub rate: Cell<Option<SamplingRate>>,
     /// CPUs that an event may be limited to; `None` leaves it to the recording.
@@ -57,7 +57,7 @@ impl Declarer {
         }
         let (chosen, from_table) = chosen(selector)?;
         self.evsels.borrow_mut().used.insert(chosen.text.clone());
-        let options = EvselOptions::read(table, &chosen, from_table.as_ref(), self.stack)?;
+        let options = EvselOptions::read(table, &chosen, from_table.as_ref(), self.stack.get())?;
         self.check_cpus(&options.sampling)?;
         let opened = self.events_of(&chosen, &options.sampling, options.optional);
         let SelectedEvents { events, glob } = match opened {
@@ -185,7 +185,7 @@ impl Declarer {
             return Ok(());
         }
         let none = lua.create_table().map_err(|why| why.to_string())?;
-        let options = EvselOptions::read(&none, &chosen, from_table.as_ref(), self.stack)?;
+        let options = EvselOptions::read(&none, &chosen, from_table.as_ref(), self.stack.get())?;
         self.check_cpus(&options.sampling)?;
         let events = expand(&*self.catalog, &chosen).map_err(|why| format!("{why:#}"))?;
         let mut rates =

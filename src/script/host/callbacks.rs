@@ -47,6 +47,24 @@ impl Callbacks {
             .chain(further.map(|one| self.recorded(one.kind)))
     }
 
+    /// Returns the failures of callbacks that reports do not call.
+    pub(in crate::script) fn failures_beside_reports(&self) -> u64 {
+        let all = self.of_records().flatten();
+        all.map(|callback| callback.failures.so_far()).sum()
+    }
+
+    /// Returns whether all callbacks are on.
+    pub(in crate::script) fn are_on(&self) -> bool {
+        let reports = [&self.interval, &self.deinit];
+        self.of_records().chain(reports).flatten().all(|callback| callback.is_on())
+    }
+
+    /// Returns the callbacks for records.
+    fn of_records(&self) -> impl Iterator<Item = &Option<Rc<Callback>>> {
+        let tasks = [&self.on_fork, &self.on_exec, &self.on_comm, &self.on_exit, &self.on_mmap];
+        tasks.into_iter().chain([&self.on_lost]).chain(&self.recorded)
+    }
+
     /// Returns the callback for a kind of record.
     pub(in crate::script) fn recorded(&self, kind: SideKind) -> &Option<Rc<Callback>> {
         &self.recorded[kind as usize]

@@ -8,7 +8,7 @@ impl Host {
     /// it includes losses at the end, which no record reports.
     pub fn coverage(&self, lost: Option<u64>) -> Coverage {
         let open = self.aggregates.counts();
-        let filtered = self.dispatch.filtered();
+        let filtered = self.dispatch.filtered(0..usize::from(u16::MAX) + 1);
         Coverage {
             events: self.coverage.events.saturating_sub(filtered),
             filtered,
@@ -16,9 +16,7 @@ impl Host {
             unmatched: open.unmatched,
             unsafe_: open.unsafe_,
             exited: open.exited,
-            evicted: open.evicted
-                + self.forgotten()
-                + self.context.with(|context| context.derived.dropped()),
+            evicted: open.evicted + self.dropped_events(),
             disordered: open.disordered,
             undefined: self.state.borrow().undefined.get() as u64,
             clamped: open.clamped,
@@ -27,6 +25,16 @@ impl Host {
             errors: self.dispatch.errors(),
             ..self.coverage
         }
+    }
+
+    /// Returns how much the parts that all monitors of the host share have evicted.
+    pub(super) fn shared_evictions(&self) -> u64 {
+        self.aggregates.evicted_texts() + self.dropped_events()
+    }
+
+    /// Returns how many events the history and the sources of events have dropped.
+    fn dropped_events(&self) -> u64 {
+        self.forgotten() + self.context.with(|context| context.derived.dropped())
     }
 
     /// Returns the number of starts of relations without any end, if the ends may be of other

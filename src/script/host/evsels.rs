@@ -1,6 +1,7 @@
 //! The events of a host: declared by its script, and how they are opened.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use mlua::{Table, Value};
 
@@ -22,7 +23,8 @@ impl Host {
 
     /// Returns the records of mapped files that are wanted: by the script, or to resolve stacks.
     pub fn mapping_records(&self) -> MappingRecords {
-        match (self.callbacks.on_mmap.is_some(), self.takes_stacks()) {
+        let on_mmap = self.all_callbacks().any(|all| all.on_mmap.is_some());
+        match (on_mmap, self.takes_stacks()) {
             (true, _) => MappingRecords::WithBuildIds,
             (false, true) => MappingRecords::WithInodes,
             (false, false) => MappingRecords::Omitted,
@@ -31,14 +33,23 @@ impl Host {
 
     /// Returns the further side-band records that the script's callbacks get.
     pub fn side_kinds(&self) -> SideKinds {
-        self.callbacks.side_kinds()
+        let mut kinds = SideKinds::default();
+        self.all_callbacks().for_each(|all| kinds.add(all.side_kinds()));
+        kinds
     }
 
     /// Returns whether any event takes its call chain or names functions.
     pub fn takes_stacks(&self) -> bool {
+        self.takes_stacks_in(&(0..usize::MAX))
+    }
+
+    /// Returns whether one of these roles takes its call chain or names functions.
+    pub(super) fn takes_stacks_in(&self, roles: &Range<usize>) -> bool {
         let state = self.state.borrow();
         let named = |role: &Role| role.sampling.stack.is_some() || role.sampling.functions;
-        state.evsels.borrow().roles.iter().any(named)
+        let evsels = state.evsels.borrow();
+        let mut own = evsels.roles.iter().enumerate().filter(|(at, _)| roles.contains(at));
+        own.any(|(_, role)| named(role))
     }
 
     /// Filters in user space what the kernel refused to filter: a condition, or the whole filter of
@@ -110,12 +121,12 @@ impl Host {
         self.state.borrow().evsels.borrow_mut().remarks.take()
     }
 
-    /// Returns an error if no event was declared.
-    pub(super) fn check_any_event(&self) -> anyhow::Result<()> {
+    /// Returns an error if a script has declared no event after the first `before` roles.
+    pub(in crate::script) fn check_any_event(&self, before: usize) -> anyhow::Result<()> {
         let state = self.state.borrow();
         let evsels = state.evsels.borrow();
         match evsels.remarks.first_omitted() {
-            _ if !evsels.roles.is_empty() => Ok(()),
+            _ if evsels.roles.len() > before => Ok(()),
             Some(omitted) => anyhow::bail!("no event can be opened: {omitted}"),
             None if !state.knows_all_fields() => {
                 anyhow::bail!(

@@ -10,7 +10,6 @@ use mlua::Value;
 use super::Host;
 use crate::base::report::draw::{Level, Report};
 use crate::base::report::metric::MetricTable;
-use crate::script::context::RunContext;
 use crate::script::vm::callback::Callback;
 use crate::script::vm::guard::{Failure, Phase};
 use crate::source::counts::CountDelta;
@@ -68,26 +67,23 @@ impl Host {
             Some(drawn) => (drawn, wanted.unwrap_or_default()),
             None => (self.what_can_be_drawn(), None),
         };
-        self.measure(wanted.as_deref());
-        self.context.with(RunContext::note_missing_names);
-        self.note_full_budget();
-        self.aggregates.reset_after_interval(wanted.as_deref());
-        if let Err(why) = self.aggregates.sweep() {
-            self.failed(&why.to_string());
-        }
+        let ids = self.aggregates.chosen(wanted.as_deref());
+        self.measure(&ids);
+        self.aggregates.restart_drawn(ids);
+        self.end_reports();
         drawn
     }
 
-    /// Collects the measurements of the tables in `wanted`, with `--prometheus`.
-    fn measure(&mut self, wanted: Option<&[Value]>) {
+    /// Collects the measurements of the tables with these numbers, for metrics.
+    pub(super) fn measure(&mut self, ids: &[usize]) {
         if !self.sums.measured.get() {
             return;
         }
         let measured =
-            self.guard.run(Phase::Report, || self.aggregates.measure(self.vm.lua(), wanted));
+            self.guard.run(Phase::Report, || self.aggregates.measure(self.vm.lua(), ids));
         self.measured = measured.unwrap_or_else(|why| {
             self.drawing_failed(&why);
-            self.aggregates.measure_what_can(self.vm.lua(), wanted)
+            self.aggregates.measure_what_can(self.vm.lua(), ids)
         });
     }
 

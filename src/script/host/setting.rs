@@ -83,7 +83,7 @@ impl Setting {
             catalog: self.catalog.clone(),
             trial: self.trial.clone(),
             evsels,
-            stack: self.stack,
+            stack: Cell::new(self.stack),
             rate: Cell::new(self.rate),
             cpus: self.online.as_ref().map(watchable),
             library,

@@ -64,14 +64,18 @@ impl Host {
         );
     }
 
+    /// Returns the callbacks of the script and of the monitors beside each other.
+    pub(super) fn all_callbacks(&self) -> impl Iterator<Item = &Rc<Callbacks>> {
+        std::iter::once(&self.callbacks).chain(&self.further_callbacks)
+    }
+
     /// Returns the active callbacks of the script and of the monitors that a session has started.
     fn callbacks_for(
         &self,
         watched: bool,
         which: impl Fn(&Callbacks) -> &Option<Rc<Callback>>,
     ) -> Vec<Rc<Callback>> {
-        let all = std::iter::once(&self.callbacks).chain(&self.further_callbacks);
-        let all = all.filter(|all| watched || all.all_tasks);
+        let all = self.all_callbacks().filter(|all| watched || all.all_tasks);
         all.filter_map(|all| which(all).clone()).filter(|callback| callback.is_on()).collect()
     }
 

@@ -5,6 +5,7 @@
 -- event is reported and the walk continues with the next one.
 local ffi, view, native = ...
 
+local new, pairs = ffi.new, pairs
 local cast, loadstring, xpcall, type, tostring = ffi.cast, loadstring, xpcall, type, tostring
 local traceback, failed, fill = debug.traceback, native.failed, native.fill
 local slots = cast("const perilune_slot *", native.slots)
@@ -27,7 +28,7 @@ local setmetatable = setmetatable
 -- A predicate, which also has `...`, belongs to the walk: the handler is not changed.
 -- Each event gets a view of its own, see view.lua.
 local source = [[
-local cursor, live, slots, order, handler, setmetatable, meta, met, hidden, tap, ctx = ...
+local cursor, live, slots, order, handler, setmetatable, meta, met, hidden, rejected, tap, ctx = ...
 local function one(...)
   local n = live.n + 1
   live.n, live.role = n, $role
@@ -53,7 +54,7 @@ return one, many
 
 -- The part `handle`: with a timeline, which gets the events that handlers get; with a predicate;
 -- and with -N, where events are counted because predicates leave fewer than a batch has.
-local chosen = "if met(e) then $handle else cursor.filtered = cursor.filtered + 1 end"
+local chosen = "if met(e) then $handle else rejected[0] = rejected[0] + 1 end"
 local counted = [[
 if cursor.s.pid ~= hidden then
   cursor.left = cursor.left - 1
@@ -69,6 +70,8 @@ local function source_of(role, met, counting)
 end
 
 local ones, manies = {}, {}
+-- The number of events that the predicate of each role has rejected.
+local rejected = {}
 -- Events of a handler that is off count as handled.
 local function idle_one(...) end
 local function idle(...) local _, last = ... cursor.at = last end
@@ -86,13 +89,20 @@ local M = {}
 -- role are not counted, or -2 for none.
 function M.set(role, handler, met, hidden)
   local text = source_of(role, met, hidden)
+  rejected[role] = rejected[role] or new("double[1]")
   ones[role], manies[role] = loadstring(text, "=perilune:driver")(
     cursor, live, slots, order, handler, setmetatable, view.meta(role), met, hidden,
-    tap, ctx)
+    rejected[role], tap, ctx)
 end
 
---- Returns how many events predicates have rejected so far.
-function M.filtered() return cursor.filtered end
+--- Returns how many events predicates have rejected so far: of the roles from `first` up to `last`.
+function M.filtered(first, last)
+  local sum = 0
+  for role, count in pairs(rejected) do
+    if role >= first and role <= last then sum = sum + count[0] end
+  end
+  return sum
+end
 
 --- Stops the walk behind the `left`th handled event; events that are hidden do not count.
 function M.limit(left) cursor.left = left end

@@ -27,7 +27,7 @@ ffi.cdef [[
   typedef struct {
     const perilune_slot *s;
     uint32_t at, stop;
-    double filtered, left;         // events rejected by predicates; events until -N is reached
+    double left;                   // events until -N is reached
   } perilune_cursor;
 ]]
 

@@ -3,18 +3,14 @@
 
 use std::rc::Rc;
 
-use anyhow::{Context as _, bail};
-use mlua::{Function, Table};
+use anyhow::Context as _;
 
 use super::Prompt;
-use super::job::Job;
 use crate::base::report::draw::Report;
-use crate::event::rate::SamplingRate;
-use crate::script::host::callbacks::Callbacks;
+use crate::script::host::job::{Job, JobOptions};
 use crate::script::load::library::{Library, Script};
-use crate::script::load::monitor::{Monitor, ScriptSource};
+use crate::script::load::monitor::Monitor;
 use crate::script::option::OptionSpec;
-use crate::script::vm::guard::Phase;
 use crate::source::counts::CountDelta;
 use crate::source::side_record::SideKinds;
 
@@ -29,13 +25,7 @@ impl Prompt {
         library: &Library,
         reserved: &[OptionSpec],
     ) -> anyhow::Result<Monitor> {
-        let chunk = script.chunk_name();
-        let run = || self.host.vm.script(&chunk, &script.text);
-        let value =
-            self.host.vm.searching(library, script, || self.host.guard.run(Phase::Load, run))?;
-        let origin = script.shown_origin();
-        let source = ScriptSource { name: &script.name, origin: &origin, text: &script.text };
-        Monitor::load(source, &value, reserved)
+        self.host.load_beside(script, library, reserved)
     }
 
     /// Calls a loaded monitor's `init` and `filter`, and makes its handlers. The session opens its
@@ -47,61 +37,13 @@ impl Prompt {
     pub fn begin_job(
         &mut self,
         monitor: &Monitor,
-        options: &Table,
-        perins: bool,
-        rate: Option<SamplingRate>,
-        given: &[String],
+        options: &JobOptions<'_>,
     ) -> anyhow::Result<usize> {
-        let table = monitor.table.clone();
-        let (first_role, first_table) = (self.host.roles().len(), self.host.aggregates.len());
-        table.raw_set("opt", options)?;
-        self.host.sums.perins.set(perins);
-        self.host.seal(false);
-        self.host.begin_sources_of(&monitor.name);
-        self.host.state.borrow_mut().printers.set_rank(monitor.is_bundled());
-        let rate = self.set_rate(rate);
-        let begun = self.host.call_init(&table, options);
-        let begun = begun.and_then(|()| self.host.check_unused(options, &monitor.options, given));
-        self.set_rate(rate);
-        self.host.state.borrow_mut().printers.set_rank(false);
-        self.host.seal(true);
-        self.host.sums.perins.set(false);
-        begun?;
-        self.host.check_order()?;
-        let callbacks = Rc::new(Callbacks::of(monitor)?);
-        if let Some(callback) = callbacks.side_kinds().beyond(SideKinds::AT_PROMPT) {
-            bail!(
-                "{} has {callback}, whose records a prompt does not request; run it as a command",
-                monitor.name
-            );
-        }
-        let sample: Option<Function> = table.get("sample")?;
-        {
-            let (roles, state) = (self.host.roles(), self.host.state.borrow());
-            self.host.dispatch.make_views(
-                &roles,
-                sample.as_ref(),
-                &state.printers,
-                state.per_thread,
-            )?;
-        }
-        self.ask::<()>("adopt", first_role)?;
+        let job = self.host.begin_job(monitor, options, Some(SideKinds::AT_PROMPT))?;
+        self.ask::<()>("adopt", job.roles.start)?;
         let number = self.jobs.iter().map(|job| job.number).max().unwrap_or(0) + 1;
-        self.host.further_callbacks.push(callbacks.clone());
-        self.jobs.push(Job {
-            number,
-            name: monitor.name.clone(),
-            roles: first_role..self.host.roles().len(),
-            callbacks,
-            tables: first_table..self.host.aggregates.len(),
-        });
+        self.jobs.push(Job { number, ..job });
         Ok(number)
-    }
-
-    /// Sets the sampling rate of clocks and hardware events; returns the previous one.
-    fn set_rate(&self, rate: Option<SamplingRate>) -> Option<SamplingRate> {
-        let state = self.host.state.borrow();
-        state.declarer.as_ref().and_then(|declarer| declarer.rate.replace(rate))
     }
 
     /// Returns the running monitors.
@@ -117,23 +59,10 @@ impl Prompt {
         counts: &[CountDelta],
         last: bool,
     ) -> Vec<Report> {
-        let Some(at) = self.jobs.iter().position(|job| job.number == number) else {
+        let Some(job) = self.jobs.iter().find(|job| job.number == number) else {
             return Vec::new();
         };
-        let (tables, calls) = (self.jobs[at].tables.clone(), &self.jobs[at].callbacks);
-        let deinit = calls.deinit.clone().filter(|_| last);
-        let callback = deinit.or_else(|| calls.interval.clone());
-        self.host.state.borrow_mut().set_counts(counts);
-        let drawn = match self.host.wanted(callback, seconds) {
-            Ok(Some(wanted)) => self
-                .host
-                .draw_in_time(|host| host.dispatch.draw(&host.aggregates, counts, Some(&wanted))),
-            _ => self
-                .host
-                .draw_in_time(|host| host.aggregates.draw_some(host.vm.lua(), tables.clone())),
-        };
-        self.host.aggregates.restart_some(tables);
-        drawn.unwrap_or_default()
+        self.host.job_report(job, seconds, counts, last)
     }
 
     /// Removes a job, whose events were closed.

@@ -40,6 +40,11 @@ pub(in crate::script) struct FailureCount {
 }
 
 impl FailureCount {
+    /// Returns the number of failures so far.
+    pub(in crate::script) fn so_far(&self) -> u64 {
+        self.errors.get()
+    }
+
     /// Counts a failure. Returns its text and, if it was the last of `most` allowed failures, the
     /// reason for the final message.
     pub(in crate::script) fn count(&self, why: &Failure, most: u64) -> (String, Option<String>) {

@@ -1,6 +1,9 @@
 //! Numbers of events and records that the kernel dropped, or that arrived incomplete.
 
+use std::ops::Range;
+
 use super::{Live, SideLost};
+use crate::source::request::Opening;
 use crate::sys::perf::PerfEvent;
 
 const FORMAT_LOST: u64 = perf_event_open_sys::bindings::PERF_FORMAT_LOST as u64;
@@ -24,7 +27,14 @@ impl Live {
             return Some(self.lost_seen);
         }
         let lost_of = |event: &PerfEvent| event.lost().unwrap_or(0);
-        let total: u64 = self.opened.events.iter().map(|open| lost_of(&open.event)).sum();
+        self.lost_by_opening.clear();
+        self.lost_by_opening.resize(self.openings.len(), 0);
+        for open in &self.opened.events {
+            if let Some(lost) = self.lost_by_opening.get_mut(open.opening) {
+                *lost += lost_of(&open.event);
+            }
+        }
+        let total: u64 = self.lost_by_opening.iter().sum();
         for ring in &mut self.opened.rings {
             ring.lost_counts_stale = false;
         }
@@ -35,6 +45,21 @@ impl Live {
         self.side_lost = SideLost { beside_events: of_rings(false), alone: of_rings(true) };
         self.lost_seen = self.lost_seen.max(total + closed);
         Some(self.lost_seen)
+    }
+
+    /// Returns how many events of these roles the kernel dropped, as of the last [`Live::lost`];
+    /// None if it does not count them. Events that were closed with their CPU count for each role.
+    pub fn lost_of_roles(&self, roles: Range<usize>) -> Option<u64> {
+        let first = self.opened.events.first()?;
+        if first.event.attr().get("read_format").unwrap_or(0) & FORMAT_LOST == 0 {
+            return None;
+        }
+        let is_own =
+            |opening: &Opening| opening.named().any(|role| roles.contains(&(role as usize)));
+        let openings = self.openings.iter().zip(&self.lost_by_opening);
+        let own: u64 = openings.filter(|(opening, _)| is_own(opening)).map(|(_, lost)| lost).sum();
+        let closed: u64 = self.opened.rings.iter().map(|ring| ring.lost_of_closed).sum();
+        Some(own + closed)
     }
 
     /// Returns how many records of tasks were lost, as of the last [`Live::lost`]; names may then

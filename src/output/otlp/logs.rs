@@ -1,0 +1,219 @@
+//! Log records of what a run prints: emitted events and rows, alerts, warnings and errors.
+//!
+//! [`LoggedOutput`] is in front of another output. It makes a record of each and puts it into a
+//! queue with a limit; a record that does not fit is counted and dropped. It never waits.
+
+use super::{Any, attribute, text_attribute};
+use crate::base::event::value::Value;
+use crate::base::report::coverage::Coverage;
+use crate::base::report::draw::{
+    Cell, Draw, EventLine, EventText, Level, OpenedEvent, Report, Stamp, Stats,
+};
+use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
+use opentelemetry_proto::tonic::logs::v1::{LogRecord, SeverityNumber};
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Maximum number of records that wait.
+const WAITING: usize = 4096;
+
+/// A log record.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OtlpLog(LogRecord);
+
+impl OtlpLog {
+    pub(super) fn into_record(self) -> LogRecord {
+        self.0
+    }
+}
+
+/// The records that wait to be sent.
+#[derive(Clone, Debug, Default)]
+pub struct LogQueue(Arc<Mutex<WaitingLogs>>);
+
+#[derive(Debug, Default)]
+struct WaitingLogs {
+    records: Vec<OtlpLog>,
+    dropped: u64,
+}
+
+impl LogQueue {
+    /// Takes the records.
+    pub fn take(&self) -> Vec<OtlpLog> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner).records)
+    }
+
+    /// Returns the number of records so far for which there was no room.
+    pub fn dropped(&self) -> u64 {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).dropped
+    }
+
+    /// Adds the record that `make` returns, if there is room for it.
+    fn add(&self, make: impl FnOnce() -> LogRecord) {
+        let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if queue.records.len() >= WAITING {
+            queue.dropped += 1;
+        } else {
+            queue.records.push(OtlpLog(make()));
+        }
+    }
+}
+
+/// An output whose events, rows and messages are also log records.
+pub struct LoggedOutput {
+    inner: Box<dyn Draw>,
+    queue: LogQueue,
+    monitor: String,
+}
+
+impl LoggedOutput {
+    /// Returns an output in front of `inner`.
+    pub fn new(inner: Box<dyn Draw>, queue: LogQueue, monitor: &str) -> LoggedOutput {
+        LoggedOutput { inner, queue, monitor: monitor.to_owned() }
+    }
+
+    fn record(&self, stamp: Stamp, name: &str, severity: SeverityNumber) -> LogRecord {
+        let time = u64::try_from(stamp.wall_ns).unwrap_or(0);
+        LogRecord {
+            time_unix_nano: time,
+            observed_time_unix_nano: time,
+            severity_number: severity as i32,
+            event_name: name.to_owned(),
+            attributes: vec![text_attribute("perilune.monitor", &self.monitor)],
+            ..LogRecord::default()
+        }
+    }
+
+    fn log_event(&self, event: &EventLine<'_>, fields: &[(&str, Value<'_>)]) {
+        self.queue.add(|| {
+            let mut record = self.record(event.stamp, event.name, SeverityNumber::Info);
+            let lossy = |text: &[u8]| Any::StringValue(String::from_utf8_lossy(text).into_owned());
+            record.attributes.extend([
+                attribute("process.pid", Any::IntValue(event.pid.into())),
+                attribute("thread.id", Any::IntValue(event.tid.into())),
+                attribute("thread.name", lossy(event.comm)),
+                attribute("cpu", Any::IntValue(event.cpu.into())),
+            ]);
+            record.attributes.extend(event.extra.iter().map(|(key, cell)| of_cell(key, cell)));
+            record.attributes.extend(fields.iter().map(|(key, value)| of_value(key, value)));
+            let mut text = Vec::new();
+            match event.text {
+                EventText::Printer(printed) => text.extend_from_slice(printed),
+                // Without a text, the fields suffice.
+                EventText::Format(print) => drop(print(&mut text)),
+                EventText::Fields => {}
+            }
+            if !text.is_empty() {
+                record.body = Some(AnyValue { value: Some(lossy(&text)) });
+            }
+            record
+        });
+    }
+
+    fn log_text(&self, stamp: Stamp, level: Level, text: &str) {
+        let (name, severity) = match level {
+            Level::Info => return,
+            Level::Warning => ("warning", SeverityNumber::Warn),
+            Level::Alert => ("alert", SeverityNumber::Warn2),
+            Level::Error => ("error", SeverityNumber::Error),
+        };
+        self.queue.add(|| {
+            let body = Some(AnyValue { value: Some(Any::StringValue(text.to_owned())) });
+            LogRecord { body, ..self.record(stamp, name, severity) }
+        });
+    }
+
+    fn log_row(&self, stamp: Stamp, row: &[(String, Cell)]) {
+        self.queue.add(|| {
+            let mut record = self.record(stamp, "row", SeverityNumber::Info);
+            record.attributes.extend(row.iter().map(|(key, cell)| of_cell(key, cell)));
+            record
+        });
+    }
+}
+
+fn of_value(key: &str, value: &Value<'_>) -> KeyValue {
+    let any = match value {
+        Value::Int(number) => Any::IntValue(*number),
+        // OTLP has no unsigned integers: what does not fit is text.
+        Value::Uint(number) => match i64::try_from(*number) {
+            Ok(number) => Any::IntValue(number),
+            Err(_) => Any::StringValue(number.to_string()),
+        },
+        Value::Pointer(address) => Any::StringValue(format!("{address:#x}")),
+        Value::Float(number) => Any::DoubleValue(*number),
+        Value::Text(text) => Any::StringValue(String::from_utf8_lossy(text).into_owned()),
+        Value::Bytes(bytes) | Value::Array { bytes, .. } => Any::BytesValue(bytes.to_vec()),
+    };
+    attribute(key, any)
+}
+
+fn of_cell(key: &str, cell: &Cell) -> KeyValue {
+    let any = match cell {
+        Cell::Empty => return KeyValue { key: key.to_owned(), ..KeyValue::default() },
+        Cell::Int(number) => match i64::try_from(*number) {
+            Ok(number) => Any::IntValue(number),
+            Err(_) => Any::StringValue(number.to_string()),
+        },
+        Cell::Num(number) => Any::DoubleValue(*number),
+        Cell::Bool(value) => Any::BoolValue(*value),
+        Cell::Text(text) => Any::StringValue(text.clone()),
+        Cell::Stack { frames, .. } => Any::StringValue(frames.join(";")),
+    };
+    attribute(key, any)
+}
+
+impl Draw for LoggedOutput {
+    fn opened(&mut self, events: &[OpenedEvent]) {
+        self.inner.opened(events);
+    }
+
+    fn event(&mut self, event: &mut EventLine<'_>) {
+        let fields: Vec<(&str, Value<'_>)> = event.fields.collect();
+        self.log_event(event, &fields);
+        let mut again = fields.into_iter();
+        self.inner.event(&mut EventLine { fields: &mut again, ..*event });
+    }
+
+    fn report(&mut self, stamp: Stamp, parts: &[Report]) {
+        for part in parts {
+            if let Report::Row(row) = part {
+                self.log_row(stamp, row);
+            }
+        }
+        self.inner.report(stamp, parts);
+    }
+
+    fn answer(&mut self, parts: &[Report]) {
+        self.inner.answer(parts);
+    }
+
+    fn line(&mut self, text: &str) {
+        self.inner.line(text);
+    }
+
+    fn note(&mut self, stamp: Stamp, level: Level, text: &str) {
+        self.log_text(stamp, level, text);
+        self.inner.note(stamp, level, text);
+    }
+
+    fn script_note(&mut self, stamp: Stamp, text: &str) {
+        self.inner.script_note(stamp, text);
+    }
+
+    fn coverage(&mut self, stamp: Stamp, coverage: &Coverage, last: bool) {
+        self.inner.coverage(stamp, coverage, last);
+    }
+
+    fn stats(&mut self, stamp: Stamp, stats: &Stats) {
+        self.inner.stats(stamp, stats);
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+
+    fn flush_if_large(&mut self) -> io::Result<()> {
+        self.inner.flush_if_large()
+    }
+}

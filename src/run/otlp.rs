@@ -1,0 +1,252 @@
+//! The sender of OTLP: a thread that owns all series and sends them, and the log records, to a
+//! receiver. The run only hands over the measurements of each interval, and never waits.
+//!
+//! Requests wait in a queue with a limit of their number and size. A receiver that cannot be
+//! reached, or that answers 429, 502, 503 or 504, gets the request again, with growing pauses.
+//! Items that the queue has no room for, or that the receiver refuses, are counted.
+
+mod outbox;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+
+use super::request::RunOptions;
+use crate::base::report::draw::Level;
+use crate::base::text::units::counted;
+use crate::output::metrics::{MetricInterval, MetricStore};
+use crate::output::otlp::{
+    LogQueue, OtlpResource, OtlpSignal, OtlpUrl, logs_request, metrics_request,
+};
+use crate::script::context::shared::SharedContext;
+use crate::sys::clock::wall_and_monotonic;
+use crate::sys::own_tid::tid_in_records;
+use crate::sys::{machine, sched, signal, threads};
+use outbox::Outbox;
+
+/// Maximum number of intervals that wait for the thread.
+const WAITING: usize = 1024;
+
+/// Time to send what is left at the end of the run.
+const END: Duration = Duration::from_secs(3);
+
+/// Time that the run waits for the thread at its end, beyond [`END`].
+const END_SLACK: Duration = Duration::from_millis(500);
+
+/// Intervals that the run hands over.
+#[derive(Default)]
+struct Inbox {
+    intervals: Vec<Arc<MetricInterval>>,
+    /// Whether all intervals of a report are here.
+    is_complete: bool,
+    is_over: bool,
+}
+
+/// State that run and thread share.
+#[derive(Default)]
+struct Shared {
+    inbox: Mutex<Inbox>,
+    wake: Condvar,
+    /// Requests' items that were dropped or refused.
+    unsent: AtomicU64,
+    /// Why the last request was not delivered; None if it was.
+    trouble: Mutex<Option<String>>,
+}
+
+/// The run's end of the sender.
+pub(super) struct OtlpSender {
+    url: OtlpUrl,
+    shared: Arc<Shared>,
+    logs: LogQueue,
+    tid: i32,
+    ended: mpsc::Receiver<()>,
+    /// The trouble that was reported last.
+    reported: Option<String>,
+}
+
+impl OtlpSender {
+    /// Starts the thread if the options name a receiver.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
+    pub(super) fn begin(
+        options: &RunOptions,
+        context: &SharedContext,
+    ) -> anyhow::Result<Option<OtlpSender>> {
+        let Some(url) = options.otlp.clone() else { return Ok(None) };
+        let (shared, logs) = (Arc::<Shared>::default(), LogQueue::default());
+        let (started, tid) = mpsc::channel();
+        let (end, ended) = mpsc::channel();
+        let sending = Sending {
+            shared: shared.clone(),
+            logs: logs.clone(),
+            store: MetricStore::new(options.series),
+            outbox: Outbox::new(url.clone()),
+            resource: OtlpResource { host: machine::host_name(), pid: std::process::id() },
+            start_ns: wall_ns(),
+        };
+        threads::start("perilune:otlp", move || {
+            signal::keep_off_this_thread();
+            sched::yield_to_the_run();
+            // The receiver exists until the number arrives.
+            let _ = started.send(tid_in_records());
+            sending.run();
+            // The run may have stopped waiting.
+            let _ = end.send(());
+        })
+        .context("--otlp")?;
+        context.note(Level::Info, &format!("sending metrics and logs to {url}"));
+        let tid = tid.recv().context("--otlp: the thread has ended")?;
+        Ok(Some(OtlpSender { url, shared, logs, tid, ended, reported: None }))
+    }
+
+    /// Returns the thread's number as records have it.
+    pub(super) fn tid(&self) -> i32 {
+        self.tid
+    }
+
+    /// Returns the queue for log records.
+    pub(super) fn logs(&self) -> LogQueue {
+        self.logs.clone()
+    }
+
+    /// Hands over an interval of a monitor.
+    pub(super) fn publish(&mut self, interval: &Arc<MetricInterval>) {
+        let mut inbox = self.shared.inbox.lock().unwrap_or_else(PoisonError::into_inner);
+        if inbox.intervals.len() >= WAITING {
+            self.shared.unsent.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        inbox.intervals.push(interval.clone());
+    }
+
+    /// Lets the thread send the intervals that were handed over, and reports if the receiver's
+    /// state has changed.
+    pub(super) fn complete(&mut self, context: &SharedContext) {
+        self.shared.inbox.lock().unwrap_or_else(PoisonError::into_inner).is_complete = true;
+        self.shared.wake.notify_one();
+        let trouble = self.shared.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if trouble == self.reported {
+            return;
+        }
+        match &trouble {
+            Some(why) => context.note(Level::Warning, &format!("--otlp {}: {why}", self.url)),
+            None => context.note(Level::Info, &format!("--otlp {}: delivered again", self.url)),
+        }
+        self.reported = trouble;
+    }
+
+    /// Returns how many log records, intervals and points the receiver does not have.
+    pub(super) fn unsent(&self) -> u64 {
+        self.shared.unsent.load(Ordering::Relaxed) + self.logs.dropped()
+    }
+
+    /// Lets the thread send what is left, for a limited time, and reports what was not delivered.
+    pub(super) fn end(self, context: &SharedContext) {
+        {
+            let mut inbox = self.shared.inbox.lock().unwrap_or_else(PoisonError::into_inner);
+            inbox.is_complete = true;
+            inbox.is_over = true;
+        }
+        self.shared.wake.notify_one();
+        let is_ended = self.ended.recv_timeout(END + END_SLACK).is_ok();
+        let unsent = self.unsent();
+        if is_ended && unsent == 0 {
+            return;
+        }
+        let trouble = self.shared.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let why = trouble.map(|why| format!(": {why}")).unwrap_or_default();
+        let items = counted(unsent, "item");
+        let text = format!(
+            "--otlp {}: {items} (log records, intervals of metrics) not delivered{why}",
+            self.url
+        );
+        context.note(Level::Warning, &text);
+    }
+}
+
+/// The thread's state.
+struct Sending {
+    shared: Arc<Shared>,
+    logs: LogQueue,
+    store: MetricStore,
+    outbox: Outbox,
+    resource: OtlpResource,
+    start_ns: u64,
+}
+
+impl Sending {
+    /// Sends until the run is over and everything is sent, or the time for that is.
+    fn run(mut self) {
+        let mut end: Option<Instant> = None;
+        loop {
+            let (intervals, is_over) = self.wait(end);
+            if is_over && end.is_none() {
+                end = Some(Instant::now() + END);
+                self.outbox.retry_now();
+            }
+            self.enqueue(&intervals);
+            let sent = self.outbox.send_due(end);
+            self.shared.unsent.fetch_add(sent.unsent, Ordering::Relaxed);
+            if let Some(state) = sent.state {
+                *self.shared.trouble.lock().unwrap_or_else(PoisonError::into_inner) = state;
+            }
+            if let Some(end) = end
+                && (self.outbox.is_empty() || Instant::now() >= end)
+            {
+                self.shared.unsent.fetch_add(self.outbox.drop_all(), Ordering::Relaxed);
+                return;
+            }
+        }
+    }
+
+    /// Waits for complete intervals, until a request is due again, or until `end`. Returns the
+    /// intervals, and whether the run is over.
+    fn wait(&self, end: Option<Instant>) -> (Vec<Arc<MetricInterval>>, bool) {
+        let due = [self.outbox.due(), end].into_iter().flatten().min();
+        let mut inbox = self.shared.inbox.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_idle = end.is_some() && self.outbox.is_empty();
+        while !(inbox.is_complete || is_idle) {
+            let now = Instant::now();
+            match due {
+                Some(due) if due <= now => break,
+                Some(due) => {
+                    let waited = self.shared.wake.wait_timeout(inbox, due - now);
+                    inbox = waited.unwrap_or_else(PoisonError::into_inner).0;
+                }
+                None => {
+                    let waited = self.shared.wake.wait(inbox);
+                    inbox = waited.unwrap_or_else(PoisonError::into_inner);
+                }
+            }
+        }
+        let is_complete = std::mem::take(&mut inbox.is_complete);
+        let intervals = if is_complete { std::mem::take(&mut inbox.intervals) } else { Vec::new() };
+        (intervals, inbox.is_over)
+    }
+
+    /// Makes requests of the intervals and of the log records that have come.
+    fn enqueue(&mut self, intervals: &[Arc<MetricInterval>]) {
+        if let Some(last) = intervals.last() {
+            let end_ns = u64::try_from(last.wall_ns).unwrap_or(0);
+            intervals.iter().for_each(|interval| self.store.add(interval));
+            let body = metrics_request(&self.store, &self.resource, self.start_ns, end_ns);
+            let dropped = self.outbox.add(OtlpSignal::Metrics, body, 1);
+            self.shared.unsent.fetch_add(dropped, Ordering::Relaxed);
+        }
+        let records = self.logs.take();
+        let items = records.len() as u64;
+        if items > 0 {
+            let body = logs_request(&self.resource, records);
+            let dropped = self.outbox.add(OtlpSignal::Logs, body, items);
+            self.shared.unsent.fetch_add(dropped, Ordering::Relaxed);
+        }
+    }
+}
+
+fn wall_ns() -> u64 {
+    u64::try_from(wall_and_monotonic().0).unwrap_or(0)
+}

@@ -1,0 +1,36 @@
+//! Handling of what a source yields for several monitors: as in a run, with the events of each role
+//! counted.
+
+use super::ServedMonitors;
+use crate::base::event::chain::ChainBuilder;
+use crate::source::{Batch, SideBand, Sink, UserStack};
+
+impl Sink for ServedMonitors {
+    unsafe fn dispatch(&mut self, batch: &mut Batch) {
+        let events = &mut self.events;
+        self.host.pass(batch, |host, batch, runs| {
+            host.handle(batch, runs);
+            for slot in batch.slots() {
+                if let Some(count) = events.get_mut(usize::from(slot.ev)) {
+                    *count += 1;
+                }
+            }
+        });
+    }
+
+    fn side(&mut self, side: SideBand<'_>) {
+        self.host.side(side);
+    }
+
+    fn unwind(&mut self, stack: &UserStack<'_>, frames: &mut ChainBuilder<'_>) {
+        self.host.unwind(stack, frames);
+    }
+
+    fn process_of(&self, tid: u32) -> Option<u32> {
+        self.host.process_of(tid)
+    }
+
+    fn stopped(&self) -> bool {
+        self.host.stopped()
+    }
+}

@@ -1,0 +1,195 @@
+//! `--otlp`: what a receiver with the official definitions gets.
+
+use std::io::Write as _;
+
+use serde_json::Value;
+use tempfile::NamedTempFile;
+
+use super::receiver::{OtlpReceiver, attribute, number, points};
+use crate::live::live_tests;
+use crate::load;
+use crate::tool::{Run, Tool};
+
+live_tests! {
+    a_receiver_gets_exact_counts_and_quantiles_also_after_failures,
+    emitted_events_and_alerts_become_log_records,
+    what_no_receiver_takes_is_counted_in_the_coverage,
+    a_refused_request_is_not_sent_again,
+}
+
+const DURATION: &str = "perilune_syscalls_duration";
+
+/// Returns the points of the last request that has the metric.
+fn last_points<'a>(requests: &'a [Value], name: &str) -> Vec<&'a Value> {
+    let with = requests.iter().rev().map(|request| points(request, name));
+    with.into_iter().find(|points| !points.is_empty()).unwrap_or_default()
+}
+
+/// Returns all log records.
+fn records(requests: &[Value]) -> Vec<&Value> {
+    let logs = requests.iter().filter(|one| one["path"] == "/v1/logs" && one["status"] == 200);
+    let scopes = logs.map(|one| &one["request"]["resourceLogs"][0]["scopeLogs"][0]["logRecords"]);
+    scopes.flat_map(|records| records.as_array().expect("it has records")).collect()
+}
+
+/// Returns the notes of a run, one per line.
+fn notes(run: &Run) -> String {
+    let notes = run.of("note").map(|note| note["text"].as_str().unwrap_or_default());
+    notes.collect::<Vec<_>>().join("\n")
+}
+
+/// Returns a quantile of an exponential histogram: the middle of its bucket.
+fn quantile(point: &Value, quantile: f64) -> f64 {
+    let base = 2f64.powf(2f64.powf(-number(&point["scale"])));
+    let positive = &point["positive"];
+    let first = if positive["offset"].is_null() { 0.0 } else { number(&positive["offset"]) };
+    let counts = positive["bucketCounts"].as_array().expect("it has buckets");
+    let rank = (quantile * number(&point["count"])).ceil();
+    let mut below = 0.0;
+    for (at, count) in counts.iter().enumerate() {
+        below += number(count);
+        if below >= rank {
+            return base.powf(first + at as f64 + 0.5);
+        }
+    }
+    panic!("the buckets have fewer values than the count: {point}");
+}
+
+fn a_receiver_gets_exact_counts_and_quantiles_also_after_failures() {
+    const SLEEPS: usize = 101;
+    let receiver = OtlpReceiver::start(503, Some(2));
+    let (load, measured) = load::sleeps::<SLEEPS>();
+    let pid = load.pid().to_string();
+    let args = ["syscalls", "--only", "clock_nanosleep", "-p", &pid, "-i", "200"];
+    let tool = Tool::attach(&[&args[..], &["--otlp", &receiver.url]].concat());
+    load.run();
+    let run = tool.finish();
+    run.is_complete();
+    let requests = receiver.rest();
+    assert!(requests[..2].iter().all(|request| request["status"] == 503), "{requests:?}");
+    // The request that failed is sent again, unchanged.
+    assert_eq!(requests[0]["request"], requests[2]["request"]);
+    assert_eq!(run.coverage()["unsent"], Value::Null);
+    assert!(requests.iter().all(|one| one["type"] == "application/x-protobuf"));
+
+    let resource = &requests[2]["request"]["resourceMetrics"][0]["resource"];
+    assert_eq!(attribute(resource, "service.name"), Some(&"perilune".into()));
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").expect("procfs is mounted");
+    assert_eq!(attribute(resource, "host.name"), Some(&host.trim().into()));
+
+    let of_call = |points: Vec<&Value>| -> Vec<Value> {
+        let call = |point: &&&Value| {
+            attribute(point, "syscall").is_some_and(|call| call == "clock_nanosleep")
+        };
+        points.iter().filter(call).map(|point| (*point).clone()).collect()
+    };
+    let last = of_call(last_points(&requests, DURATION)).pop().expect("the call has a point");
+    assert_eq!(number(&last["count"]), SLEEPS as f64);
+    for (q, index) in [(0.5, 0), (0.9, 1)] {
+        let (found, truth) = (quantile(&last, q), measured.get(index) as f64 / 1e9);
+        let ratio = (found / truth).max(truth / found);
+        // A bucket is 4.4 % wide; the histogram that it is made of adds 1 %.
+        assert!(ratio <= 1.06, "quantile {q}: {found} s, measured {truth} s");
+    }
+    let (sum, truth) = (number(&last["sum"]), measured.get(2) as f64 / 1e9);
+    assert!(sum <= truth && sum > truth * 0.98, "sum of the sleeps: {sum} s, measured {truth} s");
+    // Values are cumulative from one start.
+    let counts: Vec<f64> = requests[2..]
+        .iter()
+        .flat_map(|request| of_call(points(request, DURATION)))
+        .map(|point| number(&point["count"]))
+        .collect();
+    assert!(counts.is_sorted(), "{counts:?}");
+    let starts: Vec<&Value> = requests
+        .iter()
+        .flat_map(|request| points(request, DURATION))
+        .map(|point| &point["startTimeUnixNano"])
+        .collect();
+    assert!(starts.windows(2).all(|pair| pair[0] == pair[1]), "{starts:?}");
+    let lost = last_points(&requests, "perilune_syscalls_coverage_lost");
+    assert_eq!(number(&lost[0]["asInt"]), 0.0);
+    let events = last_points(&requests, "perilune_syscalls_coverage_events");
+    assert!(number(&events[0]["asInt"]) >= 2.0 * SLEEPS as f64, "{events:?}");
+}
+
+fn emitted_events_and_alerts_become_log_records() {
+    const CALLS: u32 = 300;
+    let receiver = OtlpReceiver::start(200, None);
+    let load = load::getppid(CALLS);
+    let pid = load.pid();
+    let mut script = NamedTempFile::with_suffix(".lua").expect("a file can be created");
+    let text = "local m = monitor { summary = 'calls' }\n\
+                function m.init()\n\
+                  evsel('raw_syscalls:sys_enter/id==110/', function(e)\n\
+                    alert { 'called' }\n\
+                    emit(e)\n\
+                  end)\n\
+                end\n\
+                return m\n";
+    script.write_all(text.as_bytes()).expect("the file can be written");
+    let path = script.path().to_str().expect("the path is UTF-8");
+    let pid_text = pid.to_string();
+    let tool = Tool::attach(&[path, "-p", &pid_text, "--otlp", &receiver.url]);
+    load.run();
+    let run = tool.finish();
+    run.is_complete();
+    assert_eq!(run.events_of(pid).len(), CALLS as usize, "{}", run.stderr);
+    let requests = receiver.rest();
+    let records = records(&requests);
+    let events: Vec<&&Value> =
+        records.iter().filter(|one| one["eventName"] == "raw_syscalls:sys_enter").collect();
+    assert_eq!(events.len(), CALLS as usize);
+    for event in &events {
+        assert_eq!(attribute(event, "process.pid").map(number), Some(f64::from(pid)));
+        assert_eq!(attribute(event, "id").map(number), Some(110.0), "{event}");
+        assert_eq!(event["severityNumber"], "SEVERITY_NUMBER_INFO");
+    }
+    let alerts: Vec<&&Value> = records.iter().filter(|one| one["eventName"] == "alert").collect();
+    assert_eq!(alerts.len(), 1, "an alert is repeated once per minute: {alerts:?}");
+    assert_eq!(alerts[0]["body"]["stringValue"], "called");
+}
+
+fn what_no_receiver_takes_is_counted_in_the_coverage() {
+    const CALLS: u32 = 6000;
+    /// The queue's limit.
+    const WAITING: u32 = 4096;
+    let load = load::getppid(CALLS);
+    let pid = load.pid().to_string();
+    let url = format!("http://127.0.0.1:{}", super::free_port());
+    let tool = Tool::attach(&[
+        "trace",
+        "-e",
+        "raw_syscalls:sys_enter/id==110/",
+        "-p",
+        &pid,
+        "-i",
+        "60s",
+        "--otlp",
+        &url,
+    ]);
+    load.run();
+    let run = tool.finish();
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let unsent = run.coverage()["unsent"].as_u64().unwrap_or(0);
+    assert_eq!(unsent, u64::from(CALLS - WAITING), "{}", run.coverage());
+    let all = format!("{} items (log records, intervals of metrics) not delivered", CALLS + 1);
+    let notes = notes(&run);
+    assert!(notes.contains(&all) && notes.contains("refused"), "{notes}");
+}
+
+fn a_refused_request_is_not_sent_again() {
+    let receiver = OtlpReceiver::start(400, None);
+    let load = load::getppid(10);
+    let pid = load.pid().to_string();
+    let tool = Tool::attach(&["syscalls", "-p", &pid, "-i", "60s", "--otlp", &receiver.url]);
+    load.run();
+    let run = tool.finish();
+    let requests = receiver.rest();
+    let metrics = requests.iter().filter(|request| request["path"] == "/v1/metrics");
+    assert_eq!(metrics.count(), 1, "{requests:?}");
+    let notes = notes(&run);
+    assert!(notes.contains("the receiver answered 400 to "), "{notes}");
+    let items: u64 = requests.len() as u64;
+    assert!(notes.contains(&format!("{items} item")), "{notes}");
+    assert!(notes.contains("(log records, intervals of metrics) not delivered"), "{notes}");
+}
