@@ -1,4 +1,4 @@
-//! Output formats: reports and events in; text, JSON, CSV or `.events` out. Independent of records
+//! Output formats: reports and events in; text, JSON, CSV, Parquet or `.events` out. Independent of records
 //! and of Lua.
 //!
 //! Each format implements [`Draw`](crate::base::report::draw::Draw) over a buffer in memory, which
@@ -20,6 +20,7 @@ pub mod lat_file;
 pub mod latency_heatmap;
 mod layout;
 pub mod metrics;
+pub mod parquet;
 pub mod pprof;
 pub mod screen;
 mod shrink;

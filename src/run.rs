@@ -50,6 +50,7 @@ mod schedule;
 mod scope;
 pub mod session;
 mod show;
+pub mod start_at;
 mod workload;
 
 /// How a run ended.
@@ -129,13 +130,14 @@ fn output(request: &RunRequest, start: Stamp, pages: usize) -> anyhow::Result<Bo
         Some(path) => Box::new(create(path)?),
         None => Box::new(stdout()),
     };
-    Ok(options.format.create(OutputParts {
+    options.format.create(OutputParts {
         results,
         messages: Box::new(streams::stderr()),
         monitor: &request.monitor.name,
         start,
         look: text_options(options, pages),
-    }))
+        parquet: options.parquet.as_ref(),
+    })
 }
 
 fn text_options(options: &RunOptions, pages: usize) -> TextOptions {

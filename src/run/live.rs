@@ -19,6 +19,7 @@ use super::request::{RunOptions, RunRequest};
 use super::schedule::{Overhead, Schedule};
 use super::scope::{WatchScope, of_rings};
 use super::show::{Files, Show};
+use super::start_at;
 use super::workload;
 use crate::base::report::coverage::Coverage;
 use crate::base::report::draw::Level;
@@ -81,6 +82,9 @@ pub(super) fn run(
         host.sample_interpreter()?;
     }
 
+    if !start_at::wait(settings, started)? {
+        return ended_before_start();
+    }
     live.enable_side()?;
     read_tasks(&host, &source, workload.is_some());
     live.enable(source.workload)?;
@@ -116,6 +120,12 @@ pub(super) fn run(
     watched?;
     let outcome = finish(host, live, show, &schedule, request, &cost, upkeep.changes)?;
     Ok(outcome.of_workload(ended))
+}
+
+/// Returns the outcome of a run that the user ended while it waited for `--start-at`.
+fn ended_before_start() -> anyhow::Result<Outcome> {
+    streams::print_message("note: ended before the time of --start-at; there is no report");
+    Ok(Outcome::Done)
 }
 
 /// Connects the script to the open events.
@@ -233,7 +243,7 @@ fn deliver_due(host: &mut Host, live: &mut Live, show: &mut Show, schedule: &mut
             let parts = host.interval(live.counted_for().unwrap_or(seconds), &counts);
             let coverage = coverage(host, live, lost);
             show.interval(boundary, &parts, coverage);
-            show.metrics(host.take_measured(), &parts, &coverage);
+            show.metrics(boundary, host.take_measured(), &parts, &coverage);
             show.files(host.take_flames(), boundary, &coverage, false);
         }
     }
@@ -292,7 +302,7 @@ fn finish(
     let gap = gaps::no_events(&host, request, &coverage, now);
     show.remark(gap.or_else(|| gaps::no_ends(&host, live.watches_tasks())).as_deref());
     show.last(now, &parts, &totals, &coverage);
-    show.metrics(host.take_measured(), &parts, &coverage);
+    show.metrics(now, host.take_measured(), &parts, &coverage);
     show.files(host.take_flames(), now, &coverage, true);
     show.costs(now, settings, &host, cost, &coverage);
     let shown = show.end();

@@ -84,6 +84,7 @@ pub(super) fn run(
     let (parts, totals) = host.finish(seconds, &player.take_counts(), settings.total);
     let coverage = host.coverage(None);
     show.last(now, &parts, &totals, &coverage);
+    show.metrics(now, host.take_measured(), &parts, &coverage);
     show.files(host.take_flames(), now, &coverage, true);
     show.costs(now, settings, &host, &cost, &coverage);
     show.end()?;
@@ -204,6 +205,7 @@ impl<'a> Player<'a> {
                 let parts = host.interval(seconds, &self.take_counts());
                 let coverage = host.coverage(None);
                 show.interval(boundary, &parts, coverage);
+                show.metrics(boundary, host.take_measured(), &parts, &coverage);
                 show.files(host.take_flames(), boundary, &coverage, false);
             }
         }

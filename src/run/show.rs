@@ -98,14 +98,16 @@ impl Show {
         self.metrics = metrics;
     }
 
-    /// Hands the measurements of a report to the server of metrics, if there is one. `parts` are
-    /// its printed parts, `coverage` that of the run.
+    /// Hands the measurements of a report to the output, and to the server of metrics, if there is
+    /// one. `parts` are its printed parts, `coverage` that of the run.
     pub(super) fn metrics(
         &mut self,
+        time: f64,
         measured: Vec<MetricTable>,
         parts: &[Report],
         coverage: &Coverage,
     ) {
+        self.draw(time, |out, stamp| out.measured(stamp, &measured));
         if let Some(metrics) = &mut self.metrics {
             let own = tables_of_reports(parts, &measured);
             metrics.publish([measured, own].concat(), coverage);
@@ -306,7 +308,8 @@ impl Show {
     /// # Errors
     /// Results or files could not be written. A closed pipe is not an error.
     pub(super) fn end(mut self) -> anyhow::Result<()> {
-        self.flush();
+        let ended = self.shared.end_output();
+        self.check(ended);
         if let Some(why) = self.failure.take() {
             return Err(why).context("failed to write the results");
         }

@@ -3,6 +3,12 @@
 use std::ffi::CStr;
 use std::sync::OnceLock;
 
+/// Returns the name of this machine.
+pub fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name.trim().to_owned()
+}
+
 /// Returns the page size in bytes.
 pub fn page_size() -> usize {
     static PAGE: OnceLock<usize> = OnceLock::new();

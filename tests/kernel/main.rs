@@ -45,6 +45,7 @@ mod script;
 mod side_band;
 mod sources;
 mod syscalls;
+mod tables;
 mod task_state;
 mod tool;
 mod trace;
@@ -118,6 +119,7 @@ fn main() -> ExitCode {
         side_band::tests(),
         sources::tests(),
         syscalls::tests(),
+        tables::tests(),
         task_state::tests(),
         trace::tests(),
         user_text::tests(),

@@ -103,6 +103,14 @@ impl SharedContext {
         self.with(|context| context.out.flush())
     }
 
+    /// Ends the output.
+    ///
+    /// # Errors
+    /// The output could not be written.
+    pub fn end_output(&self) -> io::Result<()> {
+        self.with(|context| context.out.end())
+    }
+
     /// Sets the clock of the run.
     pub fn set_clock(&self, clock: Clock) {
         self.with(|context| context.clock = clock);

@@ -43,7 +43,7 @@ pub struct Setting {
     pub flame: Option<FlameOptions>,
     /// `--total`: keep sums over the whole run.
     pub totals: bool,
-    /// `--prometheus`: collect the measurements of each report.
+    /// `--prometheus`, `--parquet`: collect the measurements of each report.
     pub metrics: bool,
 }
 
