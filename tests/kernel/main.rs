@@ -12,6 +12,7 @@ mod changes;
 mod command;
 mod container_names;
 mod containers;
+mod contrib;
 mod count_modes;
 mod counters;
 mod cpu_time;
@@ -90,6 +91,7 @@ fn main() -> ExitCode {
         command::tests(),
         container_names::tests(),
         containers::tests(),
+        contrib::tests(),
         count_modes::tests(),
         counters::tests(),
         execs::tests(),
