@@ -45,6 +45,7 @@ mod scheduling;
 mod script;
 mod side_band;
 mod sources;
+mod sql;
 mod syscalls;
 mod tables;
 mod task_state;
@@ -120,6 +121,7 @@ fn main() -> ExitCode {
         script::tests(),
         side_band::tests(),
         sources::tests(),
+        sql::tests(),
         syscalls::tests(),
         tables::tests(),
         task_state::tests(),

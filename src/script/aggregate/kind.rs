@@ -10,6 +10,7 @@ mod kv;
 mod latency;
 mod pending;
 mod rate;
+mod sql;
 mod states;
 
 /// All kinds, in the order in which messages list them. The prelude of `states` uses that of
@@ -24,6 +25,7 @@ pub(super) static AGGREGATE_KINDS: &[AggregateKind] = &[
     rate::KIND,
     pending::KIND,
     states::KIND,
+    sql::KIND,
 ];
 
 /// Returns the constructors of what a report can show: `latency, kv, hist, …`.
