@@ -74,6 +74,23 @@ print("| %-34s | %9.0f | %8.1f | %6d | %7.1f | %6.1f |" % (
   done
 }
 
+# The same with Parquet files: events, own CPU time and bytes per event.
+measure_parquet() { # LABEL LOAD... -- PERILUNE-ARGS...
+  local label=$1; shift
+  local command=()
+  while [ "$1" != -- ]; do command+=("$1"); shift; done; shift
+  for _ in $(seq "$runs"); do
+    rm -rf "$scratch/tables"
+    "${command[@]}" >/dev/null 2>&1 & load=$!
+    sleep 1
+    "$perilune" "$@" --duration "${seconds}s" --stats --parquet "$scratch/tables" \
+      2>"$scratch/messages"
+    stop_load
+    printf '| %-34s | %s, %s bytes of files\n' "$label" "$(grep 'own CPU' "$scratch/messages")" \
+      "$(du -sb --apparent-size "$scratch/tables/events" | cut -f1)"
+  done
+}
+
 echo "| what                               |  events/s | ns/event |   lost | MiB rss | ms up  |"
 echo "|------------------------------------|----------:|---------:|-------:|--------:|-------:|"
 switch=(stress-ng --switch 2 --timeout 30 --quiet)
@@ -100,6 +117,7 @@ measure "the same, --than 1s --detail"       "${switch[@]}"  -- multi-trace \
   -e sched:sched_switch//key=next_pid/ -k pid --than 1s --detail
 measure "rundelay"                           "${switch[@]}"  -- rundelay
 measure "trace to a file, sched_switch"      "${switch[@]}"  -- trace -e sched:sched_switch
+measure_parquet "trace --parquet, sched_switch" "${switch[@]}" -- trace -e sched:sched_switch
 
 # The monitors under their natural loads. Those of the last group print each event, or wake perilune
 # for each.

@@ -9,6 +9,7 @@ use perilune::base::text::stack_style::StackStyle;
 use perilune::output::csv::Csv;
 use perilune::output::events::Events;
 use perilune::output::json::Json;
+use perilune::output::parquet::{FILE_AGE, FILE_BYTES, Parquet, ParquetSettings};
 use perilune::output::text::{TextOptions, TextOutput};
 use perilune::output::{Colour, colour};
 use std::alloc::System;
@@ -72,6 +73,22 @@ fn look() -> TextOptions {
 #[divan::bench]
 fn json(bencher: Bencher) {
     events(bencher, Json::new(Box::new(sink()), "trace", StackStyle::default()));
+}
+
+/// With the encoding of row groups, into files of a temporary folder.
+#[divan::bench]
+fn parquet(bencher: Bencher) {
+    let folder = tempfile::tempdir().expect("a folder can be created");
+    let settings = ParquetSettings {
+        folder: folder.path().to_owned(),
+        host: "bench".to_owned(),
+        size: FILE_BYTES,
+        age: FILE_AGE,
+    };
+    let parquet = Parquet::begin(&settings, Box::new(sink()), "trace", look());
+    let mut parquet = parquet.expect("the folder is writable");
+    parquet.opened(&opened_events(1));
+    events(bencher, parquet);
 }
 
 #[divan::bench]

@@ -1,4 +1,4 @@
-//! Output formats: reports and events in; text, JSON, CSV or `.events` out. Independent of records
+//! Output formats: reports and events in; text, JSON, CSV, Parquet or `.events` out. Independent of records
 //! and of Lua.
 //!
 //! Each format implements [`Draw`](crate::base::report::draw::Draw) over a buffer in memory, which
@@ -23,6 +23,7 @@ mod layout;
 pub mod messages;
 pub mod metrics;
 pub mod otlp;
+pub mod parquet;
 pub mod perfetto;
 pub mod pprof;
 pub mod screen;

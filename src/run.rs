@@ -55,6 +55,7 @@ mod scope;
 pub mod serve;
 pub mod session;
 mod show;
+pub mod start_at;
 mod timeline;
 mod workload;
 
@@ -135,13 +136,14 @@ fn output(request: &RunRequest, start: Stamp, pages: usize) -> anyhow::Result<Bo
         Some(path) => Box::new(create(path)?),
         None => Box::new(stdout()),
     };
-    Ok(options.format.create(OutputParts {
+    options.format.create(OutputParts {
         results,
         messages: Box::new(streams::stderr()),
         monitor: &request.monitor.name,
         start,
         look: text_options(options, pages),
-    }))
+        parquet: options.parquet.as_ref(),
+    })
 }
 
 /// Creates the output of a run that prints messages only.

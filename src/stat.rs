@@ -22,6 +22,7 @@ pub mod leaf;
 pub mod owners;
 pub mod pending;
 pub mod rate;
+pub mod sql;
 pub mod states;
 pub mod strings;
 pub mod sum;

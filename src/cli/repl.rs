@@ -74,6 +74,7 @@ pub fn run(
         ("-i", common.interval_ns.is_some()),
         ("-N", common.exit_after.is_some()),
         ("--duration", common.duration_ns.is_some()),
+        ("--start-at", common.start_at.is_some()),
         ("--total", common.total),
         ("--stats", common.stats),
         ("--realtime", common.realtime),

@@ -2,21 +2,29 @@
 //! interpreted.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use crate::{
-    base::{text::cpulist, text::stack_style::StackStyle, text::units::Unit},
+    base::{
+        text::cpulist,
+        text::stack_style::StackStyle,
+        text::units::{Unit, parse_duration_with_unit, parse_size},
+    },
     event::sampling::ChainPart,
     output::ColourChoice,
     output::format::OutputFormat,
     output::metrics::SERIES,
     output::otlp::OtlpUrl,
+    output::parquet::{FILE_AGE, FILE_BYTES, ParquetSettings},
     run::request::{CountingPlace, RunOptions},
+    run::start_at::StartAt,
     script::option::{
         OptionKind, OptionSpec,
         value::{OptionValue, OptionValues},
     },
+    sys::machine::host_name,
 };
 
 /// Shortest report interval, in nanoseconds.
@@ -49,6 +57,8 @@ pub fn options() -> Vec<OptionSpec> {
             "report interval, at least 1ms"),
         ("exit-N", Some('N'), Whole(1), "N", "", "end after N events"),
         ("duration", None, Duration(Unit::Second), "TIME", "", "end after this time"),
+        ("start-at", None, Text, "TIME", "",
+            "start at this time: the next multiple of 10 s (/10s), 14:30:00, or RFC 3339"),
         ("mmap-pages", Some('m'), Whole(1), "N", "",
             "pages of each ring, rounded up to a power of two"),
         ("watermark", None, Whole(0), "PCT", "50",
@@ -63,6 +73,10 @@ pub fn options() -> Vec<OptionSpec> {
             "record only the kernel frames of stacks"),
         ("json", None, Flag, "", "", "print one JSON object per line"),
         ("csv", None, Flag, "", "", "print comma-separated values under one header"),
+        ("parquet", None, Text, "DIR", "",
+            "write events and rows as Parquet files below DIR instead of printing them"),
+        ("rotate", None, List, "SIZE,TIME", "",
+            "finish each file of --parquet at this size or age; the default is 64MiB,60s"),
         ("prometheus", None, Text, "[ADDR:]PORT", "",
             "serve the reports as metrics at http://ADDR:PORT/metrics; ADDR is 127.0.0.1 by \
              default"),
@@ -147,6 +161,7 @@ pub fn is_option(word: &str) -> bool {
 pub fn meaning(values: &OptionValues) -> Result<(RunOptions, Vec<String>)> {
     let mut notes = Vec::new();
     let flag = |name: &str| values.get(name) == Some(&OptionValue::Flag(true));
+    let given = |name: &str| values.get(name).is_some_and(OptionValue::is_given);
     let path = |name| text(values, name).map(Into::into);
     let common = RunOptions {
         cpus: text(values, "cpu").map(cpulist::parse).transpose().context("-C")?,
@@ -157,6 +172,7 @@ pub fn meaning(values: &OptionValues) -> Result<(RunOptions, Vec<String>)> {
         interval_ns: interval(values).context("-i")?,
         exit_after: number(values, "exit-N"),
         duration_ns: duration(values).context("--duration")?,
+        start_at: text(values, "start-at").map(StartAt::parse).transpose().context("--start-at")?,
         mmap_pages: pages(values, &mut notes).context("-m")?,
         watermark: watermark(values).context("--watermark")?,
         order: match (flag("order"), flag("no-order")) {
@@ -174,6 +190,7 @@ pub fn meaning(values: &OptionValues) -> Result<(RunOptions, Vec<String>)> {
             (_, true) => ChainPart::Kernel,
             _ => ChainPart::Both,
         },
+        parquet: parquet(values)?,
         prometheus: text(values, "prometheus").map(scrape_address).transpose()?,
         otlp: text(values, "otlp").map(OtlpUrl::parse).transpose().context("--otlp")?,
         series: number(values, "series").unwrap_or(SERIES as u64) as usize,
@@ -209,7 +226,7 @@ pub fn meaning(values: &OptionValues) -> Result<(RunOptions, Vec<String>)> {
         },
         workload: Vec::new(),
         // Last: a wrong value is reported before a contradiction.
-        format: OutputFormat::selected(flag).map_err(|[one, other]| {
+        format: OutputFormat::selected(given).map_err(|[one, other]| {
             anyhow!("--{one} and --{other} are two formats of the same results; give one of them")
         })?,
     };
@@ -220,6 +237,10 @@ pub fn meaning(values: &OptionValues) -> Result<(RunOptions, Vec<String>)> {
     ensure!(
         common.cgroup.is_none() || common.pids.is_empty() && common.tids.is_empty(),
         "--cgroup already selects the tasks; omit -p and -t"
+    );
+    ensure!(
+        common.parquet.is_none() || common.output.is_none() && !common.total,
+        "--parquet writes files of its own, each row once; omit -o and --total"
     );
     Ok((common, notes))
 }
@@ -239,11 +260,40 @@ pub fn check_replay(common: &RunOptions) -> Result<()> {
         ("--cgroup", common.cgroup.is_some()),
         ("--prometheus", common.prometheus.is_some()),
         ("--otlp", common.otlp.is_some()),
+        ("--start-at", common.start_at.is_some()),
     ];
     for (what, given) in live {
         ensure!(!given, "{what} cannot be combined with --replay, which reads a file; omit it");
     }
     Ok(())
+}
+
+/// Returns the settings of `--parquet` and `--rotate`. `$PERILUNE_HOST` replaces the name of this
+/// machine.
+///
+/// # Errors
+/// A value is invalid.
+fn parquet(values: &OptionValues) -> Result<Option<ParquetSettings>> {
+    let rotate = text(values, "rotate");
+    let Some(folder) = text(values, "parquet") else {
+        ensure!(rotate.is_none(), "--rotate finishes the files of --parquet; give a folder, too");
+        return Ok(None);
+    };
+    let host = std::env::var("PERILUNE_HOST").ok().filter(|name| !name.is_empty());
+    let mut settings = ParquetSettings {
+        folder: folder.into(),
+        host: host.unwrap_or_else(host_name),
+        size: FILE_BYTES,
+        age: FILE_AGE,
+    };
+    for part in rotate.into_iter().flat_map(|list| list.split(',')) {
+        match (parse_duration_with_unit(part), parse_size(part)) {
+            (Ok(ns), _) if ns > 0 => settings.age = Duration::from_nanos(ns),
+            (_, Ok(bytes)) if bytes > 0 => settings.size = bytes,
+            _ => bail!("--rotate: `{part}` is neither a size nor a time; for example 64MiB,60s"),
+        }
+    }
+    Ok(Some(settings))
 }
 
 /// Parses `[ADDR:]PORT`.

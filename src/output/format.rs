@@ -4,8 +4,10 @@
 use super::csv::Csv;
 use super::events::Events;
 use super::json::Json;
+use super::parquet::{Parquet, ParquetSettings};
 use super::text::{TextOptions, TextOutput};
 use crate::base::report::draw::{Draw, Stamp};
+use anyhow::Context as _;
 use std::io::Write;
 
 /// A format of results.
@@ -18,6 +20,8 @@ pub enum OutputFormat {
     Json,
     /// Comma-separated values.
     Csv,
+    /// Parquet files in a folder.
+    Parquet,
     /// A recording that `--replay` reads.
     Events,
 }
@@ -34,9 +38,11 @@ pub struct OutputParts<'a> {
     pub start: Stamp,
     /// Options of text; the style of stacks is that of all formats.
     pub look: TextOptions,
+    /// The folder of `--parquet`.
+    pub parquet: Option<&'a ParquetSettings>,
 }
 
-type CreateOutput = fn(OutputParts<'_>) -> Box<dyn Draw>;
+type CreateOutput = fn(OutputParts<'_>) -> anyhow::Result<Box<dyn Draw>>;
 
 /// One format.
 struct FormatRow {
@@ -53,27 +59,36 @@ const FORMATS: &[FormatRow] = &[
         format: OutputFormat::Text,
         option: "",
         notes_in_results: false,
-        create: |parts| Box::new(TextOutput::new(parts.results, parts.messages, parts.look)),
+        create: |parts| Ok(Box::new(TextOutput::new(parts.results, parts.messages, parts.look))),
     },
     FormatRow {
         format: OutputFormat::Json,
         option: "json",
         notes_in_results: true,
-        create: |parts| Box::new(Json::new(parts.results, parts.monitor, parts.look.stacks)),
+        create: |parts| Ok(Box::new(Json::new(parts.results, parts.monitor, parts.look.stacks))),
     },
     FormatRow {
         format: OutputFormat::Csv,
         option: "csv",
         notes_in_results: false,
         create: |parts| {
-            Box::new(Csv::new(parts.results, parts.messages, parts.monitor, parts.look))
+            Ok(Box::new(Csv::new(parts.results, parts.messages, parts.monitor, parts.look)))
+        },
+    },
+    FormatRow {
+        format: OutputFormat::Parquet,
+        option: "parquet",
+        notes_in_results: false,
+        create: |parts| {
+            let settings = parts.parquet.context("--parquet: the folder is missing")?;
+            Ok(Box::new(Parquet::begin(settings, parts.messages, parts.monitor, parts.look)?))
         },
     },
     FormatRow {
         format: OutputFormat::Events,
         option: "events",
         notes_in_results: true,
-        create: |parts| Box::new(Events::new(parts.results, parts.start)),
+        create: |parts| Ok(Box::new(Events::new(parts.results, parts.start))),
     },
 ];
 
@@ -102,7 +117,10 @@ impl OutputFormat {
     }
 
     /// Creates the output.
-    pub fn create(self, parts: OutputParts<'_>) -> Box<dyn Draw> {
+    ///
+    /// # Errors
+    /// The folder of Parquet files cannot be written to.
+    pub fn create(self, parts: OutputParts<'_>) -> anyhow::Result<Box<dyn Draw>> {
         (self.row().create)(parts)
     }
 
@@ -125,9 +143,8 @@ mod tests {
 
     #[test]
     fn each_format_has_a_row() {
-        for format in
-            [OutputFormat::Text, OutputFormat::Json, OutputFormat::Csv, OutputFormat::Events]
-        {
+        use OutputFormat::{Csv, Events, Json, Parquet, Text};
+        for format in [Text, Json, Csv, Parquet, Events] {
             assert!(FORMATS.iter().any(|row| row.format == format), "{format:?}");
         }
     }

@@ -20,6 +20,7 @@ use super::request::{RunOptions, RunRequest};
 use super::schedule::{Overhead, Schedule};
 use super::scope::{WatchScope, of_rings};
 use super::show::{Files, Show};
+use super::start_at;
 use super::timeline;
 use super::workload;
 use crate::base::report::coverage::Coverage;
@@ -85,6 +86,9 @@ pub(super) fn run(
         host.sample_interpreter()?;
     }
 
+    if !start_at::wait(settings, started)? {
+        return ended_before_start();
+    }
     live.enable_side()?;
     read_tasks(&host, &source, workload.is_some());
     host.context().tap_tasks();
@@ -123,6 +127,12 @@ pub(super) fn run(
     watched.and(counted)?;
     let outcome = finish(host, live, show, &schedule, request, &cost, upkeep)?;
     Ok(outcome.of_workload(ended))
+}
+
+/// Returns the outcome of a run that the user ended while it waited for `--start-at`.
+fn ended_before_start() -> anyhow::Result<Outcome> {
+    streams::print_message("note: ended before the time of --start-at; there is no report");
+    Ok(Outcome::Done)
 }
 
 /// Connects the script to the open events.

@@ -86,6 +86,7 @@ pub(super) fn run(
     let (parts, totals) = host.finish(seconds, &player.take_counts(), settings.total);
     let coverage = host.coverage(None);
     show.last(now, &parts, &totals, &coverage);
+    show.metrics(now, &mut host, &parts, &coverage);
     show.files(host.take_flames(), now, &coverage, true);
     show.costs(now, settings, &host, &cost, &coverage);
     show.end()?;
@@ -206,6 +207,7 @@ impl<'a> Player<'a> {
                 let parts = host.interval(seconds, &self.take_counts());
                 let coverage = host.coverage(None);
                 show.interval(boundary, &parts, coverage);
+                show.metrics(boundary, host, &parts, &coverage);
                 show.files(host.take_flames(), boundary, &coverage, false);
             }
         }

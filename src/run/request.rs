@@ -4,12 +4,14 @@ use std::{ffi::OsString, net::SocketAddr, path::PathBuf};
 
 use anyhow::{Context as _, Result};
 
+use super::start_at::StartAt;
 use crate::base::text::stack_style::StackStyle;
 use crate::event::rate::SamplingRate;
 use crate::event::sampling::{CallGraph, ChainPart, StackSampling};
 use crate::output::ColourChoice;
 use crate::output::format::OutputFormat;
 use crate::output::otlp::OtlpUrl;
+use crate::output::parquet::ParquetSettings;
 use crate::script::{
     load::monitor::Monitor,
     option::value::{OptionValue, OptionValues},
@@ -89,6 +91,8 @@ pub struct RunOptions {
     pub exit_after: Option<u64>,
     /// `--duration` in nanoseconds: the run ends then; not 0.
     pub duration_ns: Option<u64>,
+    /// `--start-at`: when the run begins.
+    pub start_at: Option<StartAt>,
     /// `-m`: data pages per ring, a power of two; `None` for the default of the monitor, then of
     /// the host.
     pub mmap_pages: Option<u32>,
@@ -101,6 +105,8 @@ pub struct RunOptions {
     pub callchain: ChainPart,
     /// The format of results.
     pub format: OutputFormat,
+    /// `--parquet`: where files go.
+    pub parquet: Option<ParquetSettings>,
     /// `--prometheus`: the address at which metrics are served.
     pub prometheus: Option<SocketAddr>,
     /// `--otlp`: the receiver that metrics and log records are sent to.
@@ -163,6 +169,12 @@ impl RunOptions {
     /// Returns whether the reports become metrics.
     pub fn exports(&self) -> bool {
         self.prometheus.is_some() || self.otlp.is_some()
+    }
+
+    /// Returns whether the measurements of each report are used: the rows beyond those printed, and
+    /// distributions.
+    pub fn wants_measurements(&self) -> bool {
+        self.exports() || self.parquet.is_some()
     }
 
     /// Returns whether `-p` or `-t` selects tasks.

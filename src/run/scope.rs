@@ -90,7 +90,7 @@ pub(super) fn setting(
         memory: settings.lua_mem as usize,
         aggregate_memory: settings.aggregate_mem as usize,
         totals: settings.total,
-        metrics: settings.exports(),
+        metrics: settings.wants_measurements(),
         flame: flames::options(&request.values),
         timeline: flames::text(&request.values, "perfetto").is_some(),
     })

@@ -114,8 +114,8 @@ impl Show {
         self.exports = exports;
     }
 
-    /// Exports the measurements of a report at this time. `parts` are its printed parts,
-    /// `coverage` that of the run.
+    /// Hands the measurements of a report at this time to the output and to the exports. `parts` are
+    /// its printed parts, `coverage` that of the run.
     pub(super) fn metrics(
         &mut self,
         time: f64,
@@ -123,9 +123,11 @@ impl Show {
         parts: &[Report],
         coverage: &Coverage,
     ) {
+        let measured = host.take_measured();
+        self.draw(time, |out, stamp| out.measured(stamp, &measured));
         self.exports.publish(ExportedInterval {
             monitor: &self.monitor,
-            measured: host.take_measured(),
+            measured,
             parts,
             coverage: *coverage,
             is_up: host.is_whole(),
@@ -348,6 +350,8 @@ impl Show {
     pub(super) fn end(mut self) -> anyhow::Result<()> {
         self.flush();
         self.exports.end(&self.shared);
+        let ended = self.shared.end_output();
+        self.check(ended);
         if let Some(why) = self.failure.take() {
             return Err(why).context("failed to write the results");
         }

@@ -225,6 +225,7 @@ impl Host {
         self.ordered = self.rules.order.unwrap_or(ordered || self.takes_stacks() || filters_calls);
         self.check_order()?;
         self.context.with(|context| context.roles = events);
+        self.aggregates.begin().map_err(anyhow::Error::msg)?;
         let sample: Option<Function> = table.get("sample")?;
         let (roles, state) = (self.roles(), self.state.borrow());
         self.dispatch.make_views(&roles, sample.as_ref(), &state.printers, setting.per_thread)?;

@@ -114,6 +114,16 @@ impl Timing {
     }
 }
 
+/// Returns the lowest and the highest value of the bucket that a value belongs to. They are the same
+/// for all histograms, so that those of several machines add up exactly.
+pub fn bucket_of(value: f64) -> (i64, i64) {
+    let value = value.clamp(0.0, LONGEST_NS) as u64;
+    // Values up to 255 have buckets of their own; from there on, each power of two has 128.
+    let width = 1u64 << (value | 0x80).ilog2().saturating_sub(7);
+    let low = value & !(width - 1);
+    (low.cast_signed(), (low + width - 1).cast_signed())
+}
+
 impl Latency {
     /// Returns an empty table with keys of `keys` words (at most 8) that takes about `bound` bytes.
     pub fn new(keys: usize, bound: usize) -> Latency {

@@ -39,6 +39,23 @@ pub fn wall_and_monotonic() -> (i64, u64) {
     (wall, monotonic as u64)
 }
 
+/// Returns the wall clock: nanoseconds since 1970.
+pub fn wall_ns() -> i64 {
+    read(libc::CLOCK_REALTIME)
+}
+
+/// Sleeps until the wall clock shows a time, in nanoseconds since 1970, also if the clock is set
+/// meanwhile. Returns false if a signal handler ran before.
+pub fn sleep_until_wall(wall_ns: i64) -> bool {
+    let until = libc::timespec {
+        tv_sec: wall_ns.div_euclid(1_000_000_000),
+        tv_nsec: wall_ns.rem_euclid(1_000_000_000),
+    };
+    let (clock, absolute) = (libc::CLOCK_REALTIME, libc::TIMER_ABSTIME);
+    // SAFETY: the time is valid and only read; with an absolute time nothing is written.
+    unsafe { libc::clock_nanosleep(clock, absolute, &raw const until, std::ptr::null_mut()) == 0 }
+}
+
 /// Returns the kernel's ticks per second: its coarse clock advances once per tick.
 pub fn ticks_per_second() -> u32 {
     let mut tick = libc::timespec { tv_sec: 0, tv_nsec: 0 };

@@ -13,6 +13,9 @@ use std::path::PathBuf;
 /// Permissions of new files, before the umask.
 const MODE: libc::mode_t = 0o666;
 
+/// Permissions of new folders, before the umask.
+const FOLDER_MODE: libc::mode_t = 0o777;
+
 /// An open folder.
 #[derive(Debug)]
 pub struct Folder(File);
@@ -114,6 +117,25 @@ impl Folder {
         let name = c_string(name)?;
         // SAFETY: the name ends in a NUL and is only read.
         done(unsafe { libc::unlinkat(self.0.as_raw_fd(), name.as_ptr(), 0) })
+    }
+
+    /// Creates a folder.
+    ///
+    /// # Errors
+    /// Those of mkdirat(2), or the name contains a NUL.
+    pub fn make(&self, name: &OsStr) -> io::Result<()> {
+        let name = c_string(name)?;
+        // SAFETY: the name ends in a NUL and is only read.
+        done(unsafe { libc::mkdirat(self.0.as_raw_fd(), name.as_ptr(), FOLDER_MODE) })
+    }
+
+    /// Returns whether this process may create files in the folder.
+    pub fn is_writable(&self) -> bool {
+        let flags = libc::AT_EACCESS;
+        // SAFETY: the name ends in a NUL and is only read.
+        unsafe {
+            libc::faccessat(self.0.as_raw_fd(), c".".as_ptr(), libc::W_OK | libc::X_OK, flags) == 0
+        }
     }
 
     /// Returns the names in the folder.

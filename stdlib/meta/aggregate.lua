@@ -150,6 +150,34 @@ function t:name(key, name) end
 ---@return fun(): ...
 function t:each() end
 
+--- A query over the events of each interval, in an embedded SQLite. Each event of the run is a table
+--- with its name without the system (`sched__sched_switch` where two would have one name): its
+--- fields, and `_time` (nanoseconds since the run began), `_cpu`, `_pid`, `_tid`, `_comm`. An unsigned
+--- value above 2^63 is its negative counterpart; an array is text, `[1,2]`. The functions `ksymbol`,
+--- `comm_get`, `syscall_name`, `ntohl`, `ntohs`, `htonl` and `htons` are those of expressions. A query
+--- only reads, and has 5 s. Events beyond `rows` in an interval are counted as evicted.
+---
+---     local calls = sql { "SELECT syscall_name(id) AS call, count(*) AS n FROM sys_enter GROUP BY id" }
+---     evsel("raw_syscalls:sys_enter", function(e) calls:add(e) end)
+---@param spec perilune.SqlSpec
+---@return perilune.Sql
+function sql(spec) end
+
+---@class perilune.SqlSpec
+---@field [integer] string the query
+---@field title? string title of the table
+---@field rows? integer limit of the rows of all tables of an interval, by default 1000000
+
+---@class perilune.Sql
+local q = {}
+
+--- Adds the event of the handler that runs to the table of the event.
+---@param e perilune.Record
+function q:add(e) end
+
+--- Removes all rows.
+function q:clear() end
+
 --- Delays over time, for `--heatmap FILE`: FILE.svg is a heat map with time on the x axis and delay
 --- on the y axis, FILE.lat contains each delay. A run has one heat map: further calls return the
 --- same.

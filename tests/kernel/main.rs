@@ -13,6 +13,7 @@ mod command;
 mod connections;
 mod container_names;
 mod containers;
+mod contrib;
 mod count_modes;
 mod counters;
 mod counting;
@@ -50,7 +51,9 @@ mod scheduling;
 mod script;
 mod side_band;
 mod sources;
+mod sql;
 mod syscalls;
+mod tables;
 mod task_state;
 mod timelines;
 mod tool;
@@ -98,6 +101,7 @@ fn main() -> ExitCode {
         connections::tests(),
         container_names::tests(),
         containers::tests(),
+        contrib::tests(),
         count_modes::tests(),
         counters::tests(),
         execs::tests(),
@@ -132,7 +136,9 @@ fn main() -> ExitCode {
         script::tests(),
         side_band::tests(),
         sources::tests(),
+        sql::tests(),
         syscalls::tests(),
+        tables::tests(),
         task_state::tests(),
         timelines::tests(),
         trace::tests(),

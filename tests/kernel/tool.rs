@@ -52,8 +52,14 @@ impl Tool {
 
     /// Like [`Tool::attach`], without `--json`.
     pub(crate) fn attach_plain(args: &[&str]) -> Tool {
+        Tool::attach_with(args, &[])
+    }
+
+    /// Like [`Tool::attach_plain`], with these environment variables.
+    pub(crate) fn attach_with(args: &[&str], variables: &[(&str, &str)]) -> Tool {
         let mut child = Command::new(env!("CARGO_BIN_EXE_perilune"))
             .args(args)
+            .envs(variables.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -136,6 +142,12 @@ impl Tool {
     /// Waits for a run that ends by itself.
     pub(crate) fn finish_by_itself(mut self) -> (String, Option<i32>) {
         self.wait()
+    }
+
+    /// Kills the command, which cannot prepare for it.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().expect("our own child can be killed");
+        self.wait();
     }
 
     fn interrupt(&mut self) {

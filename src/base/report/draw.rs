@@ -7,7 +7,7 @@ use crate::base::{
     event::value::{Value, ValueType},
     report::coverage::Coverage,
     report::frame::Frame,
-    report::metric::MetricKind,
+    report::metric::{MetricKind, MetricTable},
 };
 
 /// A point in time, on both clocks.
@@ -287,6 +287,8 @@ pub trait Draw {
     fn event(&mut self, _event: &mut EventLine<'_>) {}
     /// Prints the parts of one report under one time line; prints nothing if `parts` is empty.
     fn report(&mut self, _stamp: Stamp, _parts: &[Report]) {}
+    /// Receives the measurements of an interval: all rows, with their distributions.
+    fn measured(&mut self, _stamp: Stamp, _tables: &[MetricTable]) {}
     /// Prints parts that were requested at a prompt: they have no time line.
     fn answer(&mut self, _parts: &[Report]) {}
     /// Prints lines for a prompt, among the results.
@@ -315,6 +317,13 @@ pub trait Draw {
     /// The same as for [`Draw::flush`].
     fn flush_if_large(&mut self) -> std::io::Result<()> {
         Ok(())
+    }
+    /// Writes everything at the end of the run; nothing is drawn after it.
+    ///
+    /// # Errors
+    /// The same as for [`Draw::flush`].
+    fn end(&mut self) -> std::io::Result<()> {
+        self.flush()
     }
 }
 

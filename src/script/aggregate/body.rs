@@ -34,6 +34,14 @@ pub(super) trait AggregateBody {
     /// `evicted`, `disordered`, `clamped`, `starts` and `open`.
     fn count(&self, counts: &mut Coverage);
 
+    /// Checks what depends on the events of the run, once they are known.
+    ///
+    /// # Errors
+    /// A mistake of the script; a sentence.
+    fn begin(&self) -> Result<(), String> {
+        Ok(())
+    }
+
     /// Draws the interval, or the run (`total`).
     ///
     /// # Errors

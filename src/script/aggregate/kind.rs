@@ -10,6 +10,7 @@ mod kv;
 mod latency;
 mod pending;
 mod rate;
+mod sql;
 mod stack_map;
 mod states;
 
@@ -26,6 +27,7 @@ pub(super) static AGGREGATE_KINDS: &[AggregateKind] = &[
     rate::KIND,
     pending::KIND,
     states::KIND,
+    sql::KIND,
 ];
 
 /// Returns the constructors of what a report can show: `latency, kv, hist, …`.

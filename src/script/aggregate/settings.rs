@@ -4,7 +4,10 @@ use super::flame::{DrawnGraph, FlameOptions};
 use crate::{
     base::report::flame::Flame,
     stack::{Stacks, naming::Naming},
-    stat::{budget::Budget, heat_map::HeatMap, kv::Kv, leaf::SharedAggregate, owners::Owners},
+    stat::{
+        budget::Budget, heat_map::HeatMap, kv::Kv, leaf::SharedAggregate, owners::Owners,
+        sql::SqlEvents,
+    },
 };
 use std::{
     cell::{Cell, OnceCell, RefCell},
@@ -44,6 +47,8 @@ pub struct AggregateSettings {
     pub measured: Rc<Cell<bool>>,
     /// Owners of the events that `pending` and `states` keep.
     pub owners: Rc<Owners>,
+    /// The events of the run, for `sql`.
+    pub sql: Rc<SqlEvents>,
     /// Memory budget of all aggregates together.
     pub budget: Rc<Budget>,
     /// Whether columns show raw values, without calling the script's functions.

@@ -29,6 +29,14 @@ impl Aggregates {
         id
     }
 
+    /// Lets the aggregates check what depends on the events of the run.
+    ///
+    /// # Errors
+    /// A mistake of the script; a sentence.
+    pub(in crate::script) fn begin(&self) -> Result<(), String> {
+        self.0.declared.borrow().values().try_for_each(|declared| declared.body.begin())
+    }
+
     /// Returns `name`, with a number appended if another aggregate has it.
     fn free_name(&self, name: &str) -> String {
         let mut names = self.0.names.borrow_mut();

@@ -11,6 +11,7 @@ use std::rc::Rc;
 
 use super::RunContext;
 use super::notes::NoOutput;
+use super::sql::RunEvents;
 use super::texts::Texts;
 use crate::base::report::draw::{Draw, Level, Stamp};
 use crate::base::report::heat::Heat;
@@ -103,6 +104,14 @@ impl SharedContext {
         self.with(|context| context.out.flush())
     }
 
+    /// Ends the output.
+    ///
+    /// # Errors
+    /// The output could not be written.
+    pub fn end_output(&self) -> io::Result<()> {
+        self.with(|context| context.out.end())
+    }
+
     /// Sets the clock of the run.
     pub fn set_clock(&self, clock: Clock) {
         self.with(|context| context.clock = clock);
@@ -172,6 +181,7 @@ impl SharedContext {
             context.naming = sums.naming.clone();
             context.owners = sums.owners.clone();
         });
+        sums.sql.read_from(Box::new(RunEvents(Rc::downgrade(&self.0))));
         // Weak, because the context holds the owners, which hold this closure.
         let inner = Rc::downgrade(&self.0);
         sums.owners.look_up_with(Box::new(move |event| {

@@ -45,7 +45,7 @@ pub struct Setting {
     pub totals: bool,
     /// `--perfetto`: add events to a timeline, in order of time.
     pub timeline: bool,
-    /// `--prometheus`: collect the measurements of each report.
+    /// `--prometheus`, `--otlp`, `--parquet`: collect the measurements of each report.
     pub metrics: bool,
 }
 

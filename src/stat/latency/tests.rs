@@ -104,3 +104,14 @@ proptest! {
         prop_assert_eq!(total, adds.iter().map(|add| f64::from(add.1)).sum::<f64>());
     }
 }
+
+#[test]
+fn a_bucket_has_the_bounds_of_the_histogram() {
+    let histogram = empty_histogram();
+    for value in [0u64, 1, 255, 256, 257, 300, 511, 512, 1000, 123_456_789, (1 << 44) - 1] {
+        let bounds = (histogram.lowest_equivalent(value), histogram.highest_equivalent(value));
+        let (low, high) = bucket_of(value as f64);
+        assert_eq!((low.cast_unsigned(), high.cast_unsigned()), bounds, "{value}");
+        assert_eq!(bucket_of(histogram.median_equivalent(value) as f64), (low, high));
+    }
+}

@@ -1,0 +1,344 @@
+//! A column of a Parquet table: the values of the rows that are not written yet.
+//!
+//! Scalars and lists are optional. Definition and repetition levels follow Dremel, as the format
+//! describes them: <https://parquet.apache.org/docs/file-format/nestedencoding/>.
+
+use super::dictionary::Dictionary;
+use super::numbers::Numbers;
+use super::pages::{DictionaryChunk, PageEncoder};
+use crate::base::report::draw::Bucket;
+use parquet::data_type::{BoolType, DataType, DoubleType, Int64Type};
+use parquet::errors::Result;
+use parquet::file::statistics::Statistics;
+use parquet::file::writer::{SerializedColumnWriter, SerializedRowGroupWriter};
+use parquet::schema::types::ColumnDescPtr;
+use std::io::Write;
+
+/// The type of a column's values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ColumnKind {
+    /// No value was seen yet; the column is not part of a file.
+    Unknown,
+    Bool,
+    Int,
+    Uint,
+    Double,
+    /// Microseconds since the Unix epoch, UTC.
+    Time,
+    /// Nanoseconds of a clock, which grow by small steps.
+    Clock,
+    /// Text in UTF-8.
+    Text,
+    Bytes,
+    /// A list of signed integers.
+    Ints,
+    /// A list of unsigned integers.
+    Uints,
+    /// A list of texts.
+    Texts,
+    /// A list of `(low, high, count)`.
+    Buckets,
+}
+
+impl ColumnKind {
+    /// Returns the kind that has the values of both: text if no other does.
+    pub(super) fn join(self, other: ColumnKind) -> ColumnKind {
+        use ColumnKind::{Double, Int, Text, Uint, Unknown};
+        match (self, other) {
+            (one, other) if one == other => one,
+            (Unknown, one) | (one, Unknown) => one,
+            (Double, Int | Uint) | (Int | Uint, Double) => Double,
+            _ => Text,
+        }
+    }
+
+    pub(super) fn is_list(self) -> bool {
+        use ColumnKind::{Buckets, Ints, Texts, Uints};
+        matches!(self, Ints | Uints | Texts | Buckets)
+    }
+}
+
+/// A column.
+pub(super) struct ParquetColumn {
+    /// The name in the file.
+    pub(super) name: String,
+    /// The name of the field or key whose values it has.
+    pub(super) source: String,
+    pub(super) kind: ColumnKind,
+    /// Number of rows that are not written yet.
+    pub(super) rows: usize,
+    /// Whether every row has a value: such a column has no levels.
+    pub(super) required: bool,
+    /// The values of kinds `Int` and `Uint`.
+    numbers: Numbers,
+    /// Times, and the elements of lists.
+    integers: Vec<i64>,
+    doubles: Vec<f64>,
+    bools: Vec<bool>,
+    texts: Dictionary,
+    /// Highs and counts of buckets; their lows are `integers`.
+    highs: Vec<i64>,
+    counts: Vec<i64>,
+    definitions: Vec<i16>,
+    repetitions: Vec<i16>,
+}
+
+impl ParquetColumn {
+    /// Returns a column in which `rows` rows have no value.
+    pub(super) fn new(name: String, source: &str, kind: ColumnKind, rows: usize) -> ParquetColumn {
+        let mut column = ParquetColumn {
+            name,
+            source: source.to_owned(),
+            kind,
+            rows: 0,
+            required: false,
+            numbers: Numbers::default(),
+            integers: Vec::new(),
+            doubles: Vec::new(),
+            bools: Vec::new(),
+            texts: Dictionary::default(),
+            highs: Vec::new(),
+            counts: Vec::new(),
+            definitions: Vec::new(),
+            repetitions: Vec::new(),
+        };
+        for _ in 0..rows {
+            column.push_null();
+        }
+        column
+    }
+
+    /// Returns a column of which every row has a value.
+    pub(super) fn required(name: &str, kind: ColumnKind) -> ParquetColumn {
+        ParquetColumn { required: true, ..ParquetColumn::new(name.to_owned(), name, kind, 0) }
+    }
+
+    pub(super) fn push_null(&mut self) {
+        match self.required {
+            true => self.push_default(),
+            false => {
+                self.level(0, 0);
+                self.rows += 1;
+            }
+        }
+    }
+
+    /// Sets the kind of a column without values.
+    pub(super) fn become_kind(&mut self, kind: ColumnKind) {
+        self.kind = kind;
+        let levels = if kind.is_list() { self.definitions.len() } else { 0 };
+        self.repetitions = vec![0; levels];
+    }
+
+    fn push_default(&mut self) {
+        self.rows += 1;
+        match self.kind {
+            ColumnKind::Text | ColumnKind::Bytes => self.texts.push(b""),
+            ColumnKind::Double => self.doubles.push(0.0),
+            ColumnKind::Bool => self.bools.push(false),
+            ColumnKind::Int | ColumnKind::Uint => self.numbers.push(0),
+            _ => self.integers.push(0),
+        }
+    }
+
+    /// Appends a value of kind `Int`, or the bits of one of kind `Uint`.
+    #[inline]
+    pub(super) fn push_int(&mut self, value: i64) {
+        self.defined();
+        self.numbers.push(value);
+    }
+
+    /// Appends a value of kind `Time` or `Clock`.
+    #[inline]
+    pub(super) fn push_time(&mut self, value: i64) {
+        self.defined();
+        self.integers.push(value);
+    }
+
+    pub(super) fn push_double(&mut self, value: f64) {
+        self.defined();
+        self.doubles.push(value);
+    }
+
+    pub(super) fn push_bool(&mut self, value: bool) {
+        self.defined();
+        self.bools.push(value);
+    }
+
+    #[inline]
+    pub(super) fn push_text(&mut self, value: &[u8]) {
+        self.defined();
+        self.texts.push(value);
+    }
+
+    /// Appends the bytes unchanged.
+    pub(super) fn push_bytes(&mut self, value: &[u8]) {
+        self.defined();
+        self.texts.push_raw(value);
+    }
+
+    pub(super) fn push_ints(&mut self, values: impl Iterator<Item = i64>) {
+        let before = self.integers.len();
+        self.integers.extend(values);
+        self.list(self.integers.len() - before);
+    }
+
+    pub(super) fn push_texts<'t>(&mut self, values: impl Iterator<Item = &'t [u8]>) {
+        let before = self.texts.len();
+        values.for_each(|value| self.texts.push(value));
+        self.list(self.texts.len() - before);
+    }
+
+    pub(super) fn push_buckets(&mut self, buckets: impl Iterator<Item = Bucket>) {
+        let before = self.integers.len();
+        for bucket in buckets {
+            self.integers.push(bucket.low);
+            self.highs.push(bucket.high);
+            self.counts.push(bucket.count.cast_signed());
+        }
+        self.list(self.integers.len() - before);
+    }
+
+    #[inline]
+    fn defined(&mut self) {
+        self.rows += 1;
+        if !self.required {
+            self.definitions.push(1);
+        }
+    }
+
+    /// Adds the levels of a list of `length` elements.
+    fn list(&mut self, length: usize) {
+        self.rows += 1;
+        if length == 0 {
+            return self.level(1, 0);
+        }
+        for element in 0..length {
+            self.level(2, i16::from(element > 0));
+        }
+    }
+
+    fn level(&mut self, definition: i16, repetition: i16) {
+        self.definitions.push(definition);
+        if self.kind.is_list() {
+            self.repetitions.push(repetition);
+        }
+    }
+
+    /// Returns the memory that the values take.
+    pub(super) fn bytes(&self) -> usize {
+        let words = self.integers.len() + self.doubles.len() + self.highs.len() + self.counts.len();
+        let levels = self.definitions.len() + self.repetitions.len();
+        words * size_of::<i64>()
+            + levels * size_of::<i16>()
+            + self.bools.len()
+            + self.texts.bytes()
+            + self.numbers.bytes()
+    }
+
+    /// Writes the values into a row group, and forgets them. `place` is its first column there.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(super) fn write<W: Write + Send>(
+        &mut self,
+        group: &mut SerializedRowGroupWriter<'_, W>,
+        place: ColumnDescPtr,
+        encoder: &mut PageEncoder,
+    ) -> Result<()> {
+        let levels = (!self.required).then_some(&*self.definitions);
+        let repeated = self.kind.is_list().then_some(&*self.repetitions);
+        match self.kind {
+            ColumnKind::Unknown => {}
+            ColumnKind::Bool => put::<BoolType, W>(group, &self.bools, levels, repeated)?,
+            ColumnKind::Double => put::<DoubleType, W>(group, &self.doubles, levels, repeated)?,
+            ColumnKind::Int | ColumnKind::Uint if !self.numbers.is_plain() => {
+                let entries: Vec<u8> =
+                    self.numbers.entries.iter().flat_map(|entry| entry.to_le_bytes()).collect();
+                let chunk = DictionaryChunk {
+                    entries: &entries,
+                    count: self.numbers.entries.len(),
+                    indices: &self.numbers.indices,
+                    statistics: self.statistics(),
+                    ..self.chunk(levels, repeated)
+                };
+                encoder.append(group, place, chunk)?;
+            }
+            ColumnKind::Int | ColumnKind::Uint => {
+                put::<Int64Type, W>(group, &self.numbers.plain, levels, repeated)?;
+            }
+            ColumnKind::Time | ColumnKind::Clock | ColumnKind::Ints | ColumnKind::Uints => {
+                put::<Int64Type, W>(group, &self.integers, levels, repeated)?;
+            }
+            ColumnKind::Text | ColumnKind::Bytes | ColumnKind::Texts => {
+                let chunk = self.chunk(levels, repeated);
+                encoder.append(group, place, chunk)?;
+            }
+            ColumnKind::Buckets => {
+                for part in [&self.integers, &self.highs, &self.counts] {
+                    put::<Int64Type, W>(group, part, levels, repeated)?;
+                }
+            }
+        }
+        self.clear();
+        Ok(())
+    }
+
+    /// Returns the texts as a chunk.
+    fn chunk<'c>(
+        &'c self,
+        definitions: Option<&'c [i16]>,
+        repetitions: Option<&'c [i16]>,
+    ) -> DictionaryChunk<'c> {
+        DictionaryChunk {
+            rows: self.rows,
+            entries: &self.texts.page,
+            count: self.texts.entries(),
+            indices: &self.texts.indices,
+            definitions,
+            repetitions,
+            statistics: None,
+        }
+    }
+
+    /// Returns the smallest and the largest number, by which readers skip row groups.
+    fn statistics(&self) -> Option<Statistics> {
+        let nulls = self.definitions.iter().filter(|level| **level == 0).count();
+        let entries = self.numbers.entries.iter().copied();
+        let (least, most) = match self.kind {
+            ColumnKind::Uint => {
+                let unsigned = |entry: &i64| entry.cast_unsigned();
+                (entries.clone().min_by_key(unsigned), entries.max_by_key(unsigned))
+            }
+            _ => (entries.clone().min(), entries.max()),
+        };
+        Some(Statistics::int64(least, most, None, Some(nulls as u64), false))
+    }
+
+    /// Forgets the values; keeps their memory.
+    pub(super) fn clear(&mut self) {
+        self.rows = 0;
+        self.numbers.clear();
+        self.integers.clear();
+        self.doubles.clear();
+        self.bools.clear();
+        self.texts.clear();
+        self.highs.clear();
+        self.counts.clear();
+        self.definitions.clear();
+        self.repetitions.clear();
+    }
+}
+
+/// Writes the next column of a row group.
+fn put<T: DataType, W: Write + Send>(
+    group: &mut SerializedRowGroupWriter<'_, W>,
+    values: &[T::T],
+    definitions: Option<&[i16]>,
+    repetitions: Option<&[i16]>,
+) -> Result<()> {
+    let Some(mut column) = group.next_column()? else { return Ok(()) };
+    let writer: &mut SerializedColumnWriter<'_> = &mut column;
+    writer.typed::<T>().write_batch(values, definitions, repetitions)?;
+    column.close()
+}

@@ -1,0 +1,281 @@
+//! One table: its columns, the rows that wait for the next row group, and the file in progress.
+
+use super::column::{ColumnKind, ParquetColumn};
+use super::pages::{LEVEL, PageEncoder};
+use super::place::{self, Partition};
+use crate::output::file::AtomicFile;
+use anyhow::{Context as _, Result};
+use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::errors::ParquetError;
+use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesPtr};
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::Type;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Maximum number of rows of a row group. Encoding it takes some 10 ms, in which no ring overflows.
+pub(super) const ROWS: usize = 1 << 16;
+/// Rows between two checks of the memory that a table takes.
+pub(super) const CHECKED: usize = 256;
+const DAY_NS: i64 = 86_400_000_000_000;
+
+/// A table.
+pub(super) struct ParquetTable {
+    /// The path below the folder: kind and name.
+    path: PathBuf,
+    pub(super) columns: Vec<ParquetColumn>,
+    /// Number of rows that are not written yet.
+    pub(super) rows: usize,
+    /// Day of these rows and of the file, counted from the Unix epoch.
+    day: i64,
+    /// Wall-clock time of the first row since the last file.
+    first_ns: i64,
+    /// When that row was added.
+    since: Option<Instant>,
+    file: Option<FileInProgress>,
+}
+
+struct FileInProgress {
+    path: PathBuf,
+    file: AtomicFile,
+    writer: SerializedFileWriter<File>,
+}
+
+/// What all tables of a run share.
+pub(super) struct TableContext {
+    pub(super) partition: Partition,
+    /// A file is finished at this size.
+    pub(super) size: u64,
+    /// Number of finished files.
+    pub(super) files: u64,
+    pub(super) rows: u64,
+    pub(super) bytes: u64,
+    encoder: PageEncoder,
+}
+
+impl TableContext {
+    pub(super) fn new(partition: Partition, size: u64) -> TableContext {
+        TableContext {
+            partition,
+            size,
+            files: 0,
+            rows: 0,
+            bytes: 0,
+            encoder: PageEncoder::default(),
+        }
+    }
+}
+
+impl ParquetTable {
+    /// Returns an empty table. Its first column is the time of a row.
+    pub(super) fn new(path: PathBuf, columns: Vec<ParquetColumn>) -> ParquetTable {
+        ParquetTable { path, columns, rows: 0, day: 0, first_ns: 0, since: None, file: None }
+    }
+
+    /// Prepares for a row of this time: rows of another day belong to another file.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    #[inline]
+    pub(super) fn begin_row(&mut self, wall_ns: i64, context: &mut TableContext) -> Result<()> {
+        let day = wall_ns.div_euclid(DAY_NS);
+        if self.since.is_none() || day != self.day {
+            self.finish(context)?;
+            self.day = day;
+            self.first_ns = wall_ns;
+            self.since = Some(Instant::now());
+        }
+        Ok(())
+    }
+
+    /// Ends a row: columns without a value in it get null. Returns whether the table's memory is to
+    /// be checked.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    #[inline]
+    pub(super) fn end_row(&mut self, context: &mut TableContext) -> Result<bool> {
+        self.rows += 1;
+        for column in &mut self.columns {
+            if column.rows < self.rows {
+                column.push_null();
+            }
+        }
+        if self.rows >= ROWS {
+            self.write_rows(context)?;
+        }
+        Ok(self.rows.is_multiple_of(CHECKED))
+    }
+
+    /// Makes a column accept values of a kind. A file has one type for each column, so it is
+    /// finished if the type changes.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(super) fn accept(
+        &mut self,
+        index: usize,
+        kind: ColumnKind,
+        context: &mut TableContext,
+    ) -> Result<()> {
+        let Some(column) = self.columns.get(index) else { return Ok(()) };
+        let joined = column.kind.join(kind);
+        if joined == column.kind {
+            return Ok(());
+        }
+        if self.file.is_some() || column.kind != ColumnKind::Unknown {
+            let (day, first_ns, since) = (self.day, self.first_ns, self.since);
+            self.finish(context)?;
+            (self.day, self.first_ns, self.since) = (day, first_ns, since);
+        }
+        if let Some(column) = self.columns.get_mut(index) {
+            column.become_kind(joined);
+        }
+        Ok(())
+    }
+
+    /// Returns the column with this name, which is added if there is none. `start` is where it
+    /// probably is; columns in `taken` are not returned.
+    pub(super) fn column(&mut self, name: &str, start: usize, taken: &[usize]) -> usize {
+        let is_it = |column: &ParquetColumn| column.source == name;
+        let free = |index: &usize| !taken.contains(index);
+        if self.columns.get(start).is_some_and(is_it) && free(&start) {
+            return start;
+        }
+        let mut found = self.columns.iter().enumerate().filter(|(_, c)| is_it(c)).map(|(i, _)| i);
+        if let Some(index) = found.find(free) {
+            return index;
+        }
+        let column = ParquetColumn::new(self.free_name(name), name, ColumnKind::Unknown, self.rows);
+        self.columns.push(column);
+        self.columns.len() - 1
+    }
+
+    /// Returns a column name that engines, which ignore case, tell from the others.
+    fn free_name(&self, name: &str) -> String {
+        let mut name = if name.is_empty() { "_".to_owned() } else { name.to_owned() };
+        let is_taken = |name: &str| {
+            place::PARTITIONS.iter().any(|key| key.eq_ignore_ascii_case(name))
+                || self.columns.iter().any(|column| column.name.eq_ignore_ascii_case(name))
+        };
+        while is_taken(&name) {
+            name.push('_');
+        }
+        name
+    }
+
+    /// Returns the memory that the rows take.
+    pub(super) fn bytes(&self) -> usize {
+        self.columns.iter().map(ParquetColumn::bytes).sum()
+    }
+
+    /// Returns when the first row was added that is not in a finished file.
+    pub(super) fn since(&self) -> Option<Instant> {
+        self.since
+    }
+
+    /// Writes the rows as a row group.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(super) fn write_rows(&mut self, context: &mut TableContext) -> Result<()> {
+        if self.rows == 0 {
+            return Ok(());
+        }
+        let mut file = match self.file.take() {
+            Some(file) => file,
+            None => self.begin_file(context)?,
+        };
+        let written = write_group(&mut file.writer, &mut self.columns, &mut context.encoder);
+        written.map_err(|why| file_error(why, &file.path))?;
+        context.rows += self.rows as u64;
+        self.rows = 0;
+        let is_full = file.writer.bytes_written() as u64 >= context.size;
+        self.file = Some(file);
+        if is_full { self.finish(context) } else { Ok(()) }
+    }
+
+    fn begin_file(&self, context: &mut TableContext) -> Result<FileInProgress> {
+        let mut fields = Vec::new();
+        for column in self.columns.iter().filter(|column| column.kind != ColumnKind::Unknown) {
+            fields.push(column.schema()?);
+        }
+        let schema = Type::group_type_builder("perilune").with_fields(fields).build()?;
+        let path = context.partition.file(&self.path, self.day, self.first_ns)?;
+        let mut file = AtomicFile::begin(&path)?;
+        let out = file.file().try_clone().with_context(|| path.display().to_string())?;
+        let writer = SerializedFileWriter::new(out, Arc::new(schema), properties(&self.columns)?)?;
+        Ok(FileInProgress { path, file, writer })
+    }
+
+    /// Writes all rows, and gives the file its name.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(super) fn finish(&mut self, context: &mut TableContext) -> Result<()> {
+        self.since = None;
+        if self.rows > 0 {
+            self.write_rows(context)?;
+        }
+        let Some(mut file) = self.file.take() else { return Ok(()) };
+        file.writer.finish().map_err(|why| file_error(why, &file.path))?;
+        context.bytes += file.writer.bytes_written() as u64;
+        context.files += 1;
+        file.file.place()
+    }
+
+    /// Forgets all rows, after a failure.
+    pub(super) fn abandon(&mut self) {
+        self.file = None;
+        self.rows = 0;
+        self.columns.iter_mut().for_each(ParquetColumn::clear);
+    }
+}
+
+fn write_group(
+    writer: &mut SerializedFileWriter<File>,
+    columns: &mut [ParquetColumn],
+    encoder: &mut PageEncoder,
+) -> parquet::errors::Result<()> {
+    let places = writer.schema_descr().columns().to_vec();
+    let (mut group, mut at) = (writer.next_row_group()?, 0);
+    for column in columns {
+        match places.get(at) {
+            Some(place) if column.leaves() > 0 => {
+                at += column.leaves();
+                column.write(&mut group, place.clone(), encoder)?;
+            }
+            _ => column.clear(),
+        }
+    }
+    group.close()?;
+    Ok(())
+}
+
+/// Returns an error that names the file; the reason is that of the operating system, if it has one.
+fn file_error(why: ParquetError, path: &Path) -> anyhow::Error {
+    let shown = path.display().to_string();
+    match why {
+        ParquetError::External(why) => anyhow::anyhow!("{shown}: {why}"),
+        why => anyhow::Error::new(why).context(shown),
+    }
+}
+
+/// Returns the properties of the columns that `parquet` encodes: doubles, and integers that differ,
+/// most of them by small steps. Readers skip row groups by the statistics of numbers.
+fn properties(columns: &[ParquetColumn]) -> Result<WriterPropertiesPtr> {
+    let mut built = WriterProperties::builder()
+        .set_compression(Compression::ZSTD(ZstdLevel::try_new(LEVEL)?))
+        .set_created_by(concat!("perilune ", env!("CARGO_PKG_VERSION")).to_owned())
+        .set_statistics_enabled(EnabledStatistics::Chunk)
+        .set_dictionary_enabled(false)
+        .set_offset_index_disabled(true);
+    for column in columns {
+        for path in column.integer_paths() {
+            built = built.set_column_encoding(path.into(), Encoding::DELTA_BINARY_PACKED);
+        }
+    }
+    Ok(Arc::new(built.build()))
+}

@@ -1,0 +1,269 @@
+//! Files that are read back, by the reader of `parquet`.
+
+use super::*;
+use crate::base::event::value::{Value, ValueType};
+use crate::base::report::draw::{Align, Bucket, Column, DrawnHistogram, EventText, Style};
+use crate::base::report::metric::{Distribution, DistributionShape, MetricKind, MetricRow};
+use crate::output::test_support::stamp;
+use jiff::tz::TimeZone;
+use parquet::file::reader::{FileReader as _, SerializedFileReader};
+use parquet::record::{Field, Row};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+fn look() -> TextOptions {
+    TextOptions {
+        zone: TimeZone::UTC,
+        colour: crate::output::Colour::Never,
+        quiet: true,
+        stacks: StackStyle::default(),
+        columns: || None,
+        together: false,
+        pages: 512,
+    }
+}
+
+fn begin(folder: &Path) -> Parquet {
+    let settings = ParquetSettings {
+        folder: folder.to_owned(),
+        host: "h1".to_owned(),
+        size: FILE_BYTES,
+        age: FILE_AGE,
+    };
+    Parquet::begin(&settings, Box::new(io::sink()), "m", look()).unwrap()
+}
+
+fn json(row: &Row) -> serde_json::Value {
+    row.get_column_iter().map(|(name, field)| (name.clone(), json_of(field))).collect()
+}
+
+fn json_of(field: &Field) -> serde_json::Value {
+    match field {
+        Field::Null => serde_json::Value::Null,
+        Field::Bool(value) => (*value).into(),
+        Field::Long(value) | Field::TimestampMicros(value) => (*value).into(),
+        Field::ULong(value) => (*value).into(),
+        Field::Double(value) => (*value).into(),
+        Field::Str(value) => value.as_str().into(),
+        Field::ListInternal(list) => list.elements().iter().map(json_of).collect(),
+        Field::Group(row) => json(row),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Returns the rows of each table as JSON, by its path below the folder.
+fn read(folder: &Path) -> BTreeMap<String, Vec<String>> {
+    let mut tables: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut pending = vec![folder.to_owned()];
+    let mut files = Vec::new();
+    while let Some(path) = pending.pop() {
+        match path.is_dir() {
+            true => pending.extend(std::fs::read_dir(path).unwrap().map(|e| e.unwrap().path())),
+            false => files.push(path),
+        }
+    }
+    files.sort();
+    for path in files {
+        let table = path.strip_prefix(folder).unwrap().display().to_string();
+        let table = table.split("/host=h1/monitor=m/date=").next().unwrap().to_owned();
+        let reader = SerializedFileReader::new(std::fs::File::open(&path).unwrap()).unwrap();
+        let rows = reader.get_row_iter(None).unwrap();
+        let rows = rows.map(|row| json(&row.unwrap()).to_string());
+        tables.entry(table).or_default().extend(rows);
+    }
+    tables
+}
+
+fn draw(parquet: &mut Parquet, at: u64, fields: &[(&str, Value<'_>)], extra: &[(String, Cell)]) {
+    parquet.event(&mut EventLine {
+        stamp: stamp(at),
+        comm: b"bash",
+        pid: 300,
+        tid: u32::MAX,
+        cpu: 1,
+        flags: *b"....",
+        common: [0; 2],
+        name: "a:b",
+        period: None,
+        fields: &mut fields.iter().copied(),
+        text: EventText::Fields,
+        extra,
+        detail: None,
+        stack: &[],
+    });
+}
+
+#[test]
+fn events_have_typed_columns_and_later_ones_are_added() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut parquet = begin(folder.path());
+    let fields = [("pid", ValueType::Int), ("name", ValueType::Text), ("at", ValueType::Pointer)];
+    let fields = fields.map(|(name, of)| (name.to_owned(), of)).to_vec();
+    parquet.opened(&[OpenedEvent { name: "a:b".to_owned(), fields }]);
+    let values = [
+        ("pid", Value::Int(-7)),
+        ("name", Value::Text(b"x\xff")),
+        ("at", Value::Pointer(u64::MAX)),
+    ];
+    draw(&mut parquet, 1500, &values, &[]);
+    draw(&mut parquet, 2500, &values, &[("took_us".to_owned(), Cell::Num(1.5))]);
+    parquet.end().unwrap();
+    let rows = &read(folder.path())["events/a__b"];
+    assert_eq!(rows.len(), 2);
+    let first: serde_json::Value = serde_json::from_str(&rows[0]).unwrap();
+    assert_eq!(first["clock_ns"], 1500);
+    assert_eq!((&first["pid"], &first["tid"]), (&300.into(), &(-1).into()));
+    assert_eq!((&first["pid_"], &first["name"]), (&(-7).into(), &"x\\xff".into()));
+    assert_eq!(first["at"], u64::MAX);
+    assert!(first["took_us"].is_null());
+    let second: serde_json::Value = serde_json::from_str(&rows[1]).unwrap();
+    assert_eq!(second["took_us"], 1.5);
+}
+
+#[test]
+fn many_rows_of_each_kind_read_back_as_they_were_written() {
+    const ROWS: i64 = 70_000;
+    let folder = tempfile::tempdir().unwrap();
+    let mut parquet = begin(folder.path());
+    for i in 0..ROWS {
+        let (name, list) = (format!("name {}", i % 1000), [(i % 3) as u8; 8]);
+        let elements = &list[..4 * (i % 3) as usize];
+        let values = [
+            ("few", Value::Int(i % 7 - 3)),
+            ("many", Value::Int(i * i)),
+            ("text", Value::Text(name.as_bytes())),
+            ("list", Value::Array { bytes: elements, size: 4, signed: true }),
+            ("number", Value::Float(i as f64 / 4.0)),
+        ];
+        draw(&mut parquet, i as u64, &values, &[]);
+    }
+    parquet.end().unwrap();
+    let rows = &read(folder.path())["events/a__b"];
+    assert_eq!(rows.len() as i64, ROWS);
+    for (i, row) in (0..).zip(rows) {
+        let row: serde_json::Value = serde_json::from_str(row).unwrap();
+        let element = (i % 3) * 0x0101_0101;
+        let list: Vec<i64> = (0..i % 3).map(|_| element).collect();
+        assert_eq!(row["few"], i % 7 - 3);
+        assert_eq!(row["many"], i * i);
+        assert_eq!(row["text"], format!("name {}", i % 1000));
+        assert_eq!(row["list"], serde_json::json!(list));
+        assert_eq!(row["number"], i as f64 / 4.0);
+    }
+}
+
+fn column(key: &str, decimals: Option<usize>) -> Column {
+    Column {
+        title: key.to_owned(),
+        key: key.to_owned(),
+        width: 1,
+        align: Align::Left,
+        decimals,
+        shrinks: false,
+        arrow: false,
+        json_only: false,
+        spare: false,
+        metric: MetricKind::Inferred,
+    }
+}
+
+#[test]
+fn a_column_keeps_one_type_per_file_and_widens_in_the_next() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut parquet = begin(folder.path());
+    let table = |rows: Vec<Vec<Cell>>| {
+        Report::Table(crate::base::report::draw::Table {
+            name: "t".to_owned(),
+            title: None,
+            style: Style::Plain,
+            samples: 0,
+            columns: vec![column("key", None), column("avg_us", Some(3))],
+            rows,
+        })
+    };
+    parquet.report(stamp(0), &[table(vec![vec![Cell::Int(1), Cell::Int(2)]])]);
+    let other = vec![Cell::Text("(other)".to_owned()), Cell::Num(2.5)];
+    parquet.report(stamp(1000), &[table(vec![other, vec![Cell::Int(2), Cell::Empty]])]);
+    parquet.end().unwrap();
+    let rows = &read(folder.path())["rows/m.t"];
+    let time = "\"time\":1795251600000000";
+    assert_eq!(rows.len(), 3, "{rows:?}");
+    assert!(rows[0].contains("\"key\":1") && rows[0].contains("\"avg_us\":2.0"), "{}", rows[0]);
+    assert!(rows[0].contains(time), "{}", rows[0]);
+    assert!(rows[1].contains("\"key\":\"(other)\""), "{}", rows[1]);
+    assert!(rows[2].contains("\"key\":\"2\"") && rows[2].contains("\"avg_us\":null"), "{rows:?}");
+}
+
+#[test]
+fn histograms_have_the_bounds_of_their_buckets() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut parquet = begin(folder.path());
+    let bucket = |low, high, count| Bucket { low, high, count };
+    parquet.report(
+        stamp(0),
+        &[Report::Hist(DrawnHistogram {
+            name: "size".to_owned(),
+            title: "size".to_owned(),
+            unit: "bytes".to_owned(),
+            keys: vec![("dev".to_owned(), Cell::Text("sda".to_owned()))],
+            buckets: vec![bucket(0, 1, 0), bucket(2, 3, 5)],
+        })],
+    );
+    let distribution = Distribution { count: 3, sum: 1400.0, buckets: vec![(401.0, 2), (9.0, 1)] };
+    parquet.measured(
+        stamp(0),
+        &[MetricTable {
+            name: "latency".to_owned(),
+            labels: vec!["syscall".to_owned()],
+            columns: Vec::new(),
+            distribution: Some(("duration".to_owned(), DistributionShape::Durations)),
+            adds_up: true,
+            rows: vec![MetricRow {
+                labels: vec!["read".to_owned()],
+                values: Vec::new(),
+                distribution: Some(distribution),
+            }],
+        }],
+    );
+    parquet.coverage(stamp(0), &Coverage { events: 9, lost: 4, ..Coverage::default() }, true);
+    parquet.end().unwrap();
+    let tables = read(folder.path());
+    let row =
+        |table: &str| -> serde_json::Value { serde_json::from_str(&tables[table][0]).unwrap() };
+    let size = row("histograms/m.size");
+    assert_eq!((&size["unit"], &size["dev"]), (&"bytes".into(), &"sda".into()));
+    assert_eq!(size["buckets"], serde_json::json!([{"low": 2, "high": 3, "count": 5}]));
+    let latency = row("histograms/m.latency");
+    assert_eq!(
+        latency["buckets"],
+        serde_json::json!([
+            {"low": 400, "high": 401, "count": 2},
+            {"low": 9, "high": 9, "count": 1}
+        ])
+    );
+    assert_eq!((&latency["count"], &latency["sum"]), (&3.into(), &1400.0.into()));
+    let coverage = row("coverage");
+    assert_eq!((&coverage["final"], &coverage["lost"]), (&true.into(), &4.into()));
+}
+
+#[test]
+fn a_file_has_no_name_before_it_is_complete() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut parquet = begin(folder.path());
+    draw(&mut parquet, 0, &[("x", Value::Int(1))], &[]);
+    parquet.flush().unwrap();
+    assert!(read(folder.path()).is_empty());
+    drop(parquet);
+    assert_eq!(read(folder.path())["events/a__b"].len(), 1);
+}
+
+#[test]
+fn a_failure_is_reported_once_and_names_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut parquet = begin(folder.path());
+    std::fs::write(folder.path().join("events"), "").unwrap();
+    draw(&mut parquet, 0, &[("x", Value::Int(1))], &[]);
+    let why = parquet.end().unwrap_err().to_string();
+    assert!(why.starts_with("--parquet: ") && why.contains("events"), "{why}");
+    assert!(parquet.end().is_ok());
+}

@@ -1,0 +1,123 @@
+//! `sql { "SELECT …", title=, rows=n }`: events as tables of SQL, and a query over those of each
+//! interval. `add(e)`.
+
+use super::super::{
+    body::AggregateBody,
+    cells::TableParts,
+    declare::{AggregateKind, DeclaredAggregate, KindPrelude, NewAggregate, share},
+    draw::{UndrawnRow, UndrawnTable},
+    settings::AggregateSettings,
+    spec::{AggregateSpec, Checked},
+};
+use crate::{
+    base::{
+        report::coverage::Coverage,
+        report::draw::{Align, Cell as TableCell, Column, Report, Style},
+    },
+    script::aggregate::column::{column, column_key, json_key},
+    stat::{leaf::SharedAggregate, sql::SqlStore, strings::Marks},
+    sys::signal,
+};
+use mlua::Value;
+use std::cell::{Cell, RefCell};
+use std::time::{Duration, Instant};
+
+pub(super) const KIND: AggregateKind = AggregateKind {
+    name: "sql",
+    is_drawn: true,
+    declare,
+    prelude: Some(KindPrelude {
+        source: include_str!("../../prelude/sql.lua"),
+        leaves: mlua::Lua::create_table,
+    }),
+};
+
+/// Default limit of the rows of an interval: about 150 MB.
+const ROWS: i64 = 1_000_000;
+/// Time limit of a query.
+const LONGEST: Duration = Duration::from_secs(5);
+
+fn declare(spec: &Value, shared: &AggregateSettings) -> Checked<NewAggregate> {
+    let spec = AggregateSpec::new("sql", spec, &["title", "rows"])?;
+    let queries = spec.fields(&[])?;
+    let [query] = queries.as_slice() else {
+        return Err("sql takes one query: sql { \"SELECT …\" }".to_owned());
+    };
+    let rows = spec.integer("rows")?.unwrap_or(ROWS);
+    let rows = u64::try_from(rows).ok().filter(|rows| *rows > 0);
+    let rows = rows.ok_or("sql option 'rows' must be at least 1")?;
+    let title = spec.text("title")?;
+    let name = json_key(title.as_deref().unwrap_or_default(), "sql");
+    let store = SqlStore::open(query, &shared.sql, rows).map_err(|why| format!("sql: {why}"))?;
+    let store = share(store);
+    let body = Box::new(SqlTable { store: store.clone(), failure: RefCell::default() });
+    let declared = DeclaredAggregate { name, title, columns: Vec::new(), keep: false, body };
+    Ok(NewAggregate::of_events(&store, Vec::new(), Vec::new(), declared))
+}
+
+struct SqlTable {
+    store: SharedAggregate<SqlStore>,
+    /// Why the query failed last: a failure that repeats is reported once.
+    failure: RefCell<Option<String>>,
+}
+
+impl AggregateBody for SqlTable {
+    fn mark(&self, _: &mut Marks) {}
+
+    fn count(&self, counts: &mut Coverage) {
+        counts.evicted += self.store.borrow().losses().dropped;
+    }
+
+    fn begin(&self) -> Checked<()> {
+        self.store.borrow_mut().check().map_err(|why| format!("sql: {why}"))
+    }
+
+    /// Draws the interval; a query has no total.
+    fn draw(&self, parts: &TableParts<'_>, total: bool) -> mlua::Result<Vec<Report>> {
+        if total {
+            return Ok(Vec::new());
+        }
+        begin_query();
+        let result = self.store.borrow_mut().result(is_stopped);
+        let found = match result {
+            Ok(found) => found,
+            Err(why) if self.failure.borrow().as_ref() == Some(&why) => return Ok(Vec::new()),
+            Err(why) => {
+                self.failure.replace(Some(why.clone()));
+                return Err(mlua::Error::runtime(format!("sql: {why}")));
+            }
+        };
+        let is_text = |at: usize| {
+            found.rows.iter().any(|row| matches!(row.get(at), Some(TableCell::Text(_))))
+        };
+        let titled = |(at, title): (usize, &String)| Column {
+            align: if is_text(at) { Align::Left } else { Align::Right },
+            decimals: None,
+            ..column(title, &column_key(title), 8)
+        };
+        let columns = found.columns.iter().enumerate().map(titled).collect();
+        let rows = found.rows.into_iter().map(|cells| UndrawnRow::new(None, cells)).collect();
+        let (style, samples) = (Style::Plain, 0);
+        let table = UndrawnTable { style, samples, columns, rows, hide_key: true, name: None };
+        parts.table(table).map(|table| vec![table])
+    }
+
+    fn restart(&self, _: bool) {
+        self.store.borrow_mut().restart();
+    }
+}
+
+thread_local! {
+    /// When the running query began, and the number of interrupts at that time.
+    static BEGAN: Cell<Option<(Instant, u32)>> = const { Cell::new(None) };
+}
+
+fn begin_query() {
+    BEGAN.set(Some((Instant::now(), signal::interrupts())));
+}
+
+/// Returns whether to stop the query: after an interrupt, or its time limit.
+fn is_stopped() -> bool {
+    let Some((began, interrupts)) = BEGAN.get() else { return false };
+    signal::interrupts() != interrupts || began.elapsed() > LONGEST
+}

@@ -1,0 +1,74 @@
+//! The events of a run as rows of SQL.
+
+use std::rc::Weak;
+
+use super::RunContext;
+use super::shared::{ContextCell, enter};
+use crate::base::event::value::Value;
+use crate::base::text::unescape::until_nul;
+use crate::stat::leaf::BorrowedEvent;
+use crate::stat::sql::{SqlSample, SqlSource, VisitEvent};
+
+/// Fields of an event without a format: a sample of a counter or a clock.
+const SAMPLE: [&str; 3] = ["period", "ip", "addr"];
+
+/// The run whose events are rows. Weak, because the aggregates that hold it belong to the run.
+pub(super) struct RunEvents(pub(super) Weak<ContextCell>);
+
+impl RunEvents {
+    fn with<R: Default>(&self, work: impl FnOnce(&mut RunContext) -> R) -> R {
+        self.0.upgrade().map_or_else(R::default, |context| enter(&context, work))
+    }
+}
+
+impl SqlSource for RunEvents {
+    fn events(&self) -> Vec<(String, Vec<String>)> {
+        self.with(|context| {
+            let described = context.roles.iter().map(|event| {
+                let opened = event.opened();
+                let fields = opened.fields.into_iter().map(|(name, _)| name);
+                let sample = event.format().is_none().then_some(SAMPLE).into_iter().flatten();
+                (opened.name, sample.map(str::to_owned).chain(fields).collect())
+            });
+            described.collect()
+        })
+    }
+
+    fn read(&self, event: &BorrowedEvent<'_>, visit: &mut VisitEvent<'_>) {
+        self.with(|context| {
+            let slot = event.slot;
+            let Some(role) = context.roles.get(slot.ev as usize).cloned() else { return };
+            let comm = context.comm_of_slot(slot);
+            let sample = SqlSample {
+                time_ns: slot.time as i64,
+                cpu: slot.cpu.into(),
+                pid: slot.pid.cast_signed(),
+                tid: slot.tid.cast_signed(),
+                comm: until_nul(&comm),
+            };
+            match role.format() {
+                Some(format) => visit(&sample, &mut format.values(event.raw)),
+                None => {
+                    let [period, ip, addr] = SAMPLE;
+                    let values = [
+                        (period, Value::Uint(slot.period)),
+                        (ip, Value::Pointer(slot.ip)),
+                        (addr, Value::Pointer(slot.addr)),
+                    ];
+                    visit(&sample, &mut values.into_iter());
+                }
+            }
+        });
+    }
+
+    fn ksymbol(&self, address: u64) -> Option<String> {
+        self.with(|context| context.symbols.name(address).map(str::to_owned))
+    }
+
+    fn comm(&self, tid: u32) -> String {
+        self.with(|context| {
+            let comm = context.comm_of(tid, 0);
+            String::from_utf8_lossy(until_nul(&comm)).into_owned()
+        })
+    }
+}

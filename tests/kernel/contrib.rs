@@ -1,0 +1,134 @@
+//! The files of `contrib/`: their syntax, the names in them, and what they do.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::live::{live_tests, skip};
+use crate::tables::{python, query};
+
+live_tests! {
+    hosts_run_at_the_same_instant_and_are_merged,
+    the_unit_of_systemd_is_valid_and_starts,
+    the_daemon_set_starts_a_monitor,
+    the_recording_rules_are_valid,
+    the_collector_uses_what_it_declares,
+}
+
+fn contrib(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("contrib").join(file)
+}
+
+fn text(file: &str) -> String {
+    std::fs::read_to_string(contrib(file)).expect("the file exists")
+}
+
+/// Returns a file of YAML as JSON.
+fn yaml(file: &str) -> Value {
+    let script = "import json, sys, yaml; print(json.dumps(yaml.safe_load(open(sys.argv[1]))))";
+    let read = Command::new(python()).args(["-c", script]).arg(contrib(file)).output();
+    let read = read.expect("Python runs");
+    let stderr = String::from_utf8_lossy(&read.stderr);
+    if stderr.contains("No module named 'yaml'") {
+        skip("no PyYAML; PERILUNE_PYTHON names a Python that has it");
+    }
+    assert!(read.status.success(), "{file}: {stderr}");
+    serde_json::from_slice(&read.stdout).expect("it is JSON")
+}
+
+/// Runs a command line of a configuration for a moment, with its port replaced by any free one.
+fn starts(arguments: &[&str]) {
+    let replaced = arguments.iter().map(|word| if word.contains("9464") { "0" } else { word });
+    let run = Command::new(env!("CARGO_BIN_EXE_perilune"))
+        .args(replaced)
+        .args(["--duration", "200ms"])
+        .output()
+        .expect("the built command runs");
+    assert!(run.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&run.stderr));
+}
+
+fn hosts_run_at_the_same_instant_and_are_merged() {
+    let folder = tempfile::tempdir().expect("a folder can be created");
+    let ssh = folder.path().join("ssh");
+    std::fs::write(&ssh, "#!/bin/sh\nexec bash -c \"$2\"\n").expect("the file can be written");
+    let built = Path::new(env!("CARGO_BIN_EXE_perilune")).parent().expect("it is in a folder");
+    let path = format!("{}:{}", built.display(), std::env::var("PATH").expect("it is set"));
+    let tables = folder.path().join("fleet");
+    let run = Command::new(contrib("fleet/run"))
+        .args(["web1,web2", "syscalls", "-i", "500"])
+        .envs([("SSH", format!("sh {}", ssh.display())), ("PATH", path)])
+        .envs([("RUN_SECONDS", "1"), ("START_AT", "/5s")])
+        .env("FOLDER", &tables)
+        .stdout(Stdio::piped())
+        .output()
+        .expect("the script runs");
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let merged = query(&tables, include_str!("../../contrib/fleet/merge.sql")).remove(0);
+    let of_both = merged.as_array().expect("rows").iter().find(|row| row["hosts"] == 2);
+    let row = of_both.expect("both hosts saw a call");
+    assert!(row["calls"].as_f64() > Some(0.0) && row["p99_us"].as_f64() > Some(0.0), "{row}");
+    let sql = "SELECT host, epoch_us(min(time)) AS first FROM
+      read_parquet('fleet/coverage/**/*.parquet', hive_partitioning = true) GROUP BY host;";
+    let first = query(&tables, sql).remove(0);
+    let at = |i: usize| first[i]["first"].as_i64().expect("a time");
+    assert!((at(0) - at(1)).abs() < 20_000, "the hosts began apart: {first}");
+}
+
+fn the_unit_of_systemd_is_valid_and_starts() {
+    let unit = text("systemd/perilune@.service");
+    let line =
+        unit.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/local/bin/perilune "));
+    let line =
+        line.expect("it starts perilune").replace("%i", "syscalls").replace("${PORT}", "9464");
+    let words: Vec<&str> = line.split_whitespace().filter(|word| *word != "$OPTIONS").collect();
+    starts(&words);
+    let folder = tempfile::tempdir().expect("a folder can be created");
+    let file = folder.path().join("perilune@syscalls.service");
+    let here = unit.replace("/usr/local/bin/perilune", env!("CARGO_BIN_EXE_perilune"));
+    std::fs::write(&file, here).expect("the file can be written");
+    let Ok(checked) = Command::new("systemd-analyze").arg("verify").arg(&file).output() else {
+        skip("no systemd-analyze; install Debian's package systemd");
+    };
+    let stderr = String::from_utf8_lossy(&checked.stderr);
+    assert!(checked.status.success() && !stderr.contains("perilune@"), "{stderr}");
+}
+
+fn the_daemon_set_starts_a_monitor() {
+    let set = yaml("kubernetes/daemonset.yaml");
+    assert_eq!((&set["kind"], &set["apiVersion"]), (&"DaemonSet".into(), &"apps/v1".into()));
+    let labels = &set["spec"]["template"]["metadata"]["labels"];
+    assert_eq!(&set["spec"]["selector"]["matchLabels"], labels);
+    let pod = &set["spec"]["template"]["spec"];
+    let container = &pod["containers"][0];
+    let words = container["args"].as_array().expect("arguments");
+    let words: Vec<&str> = words.iter().map(|word| word.as_str().expect("text")).collect();
+    starts(&words);
+    let port = container["ports"][0]["containerPort"].to_string();
+    assert!(words.iter().any(|word| word.ends_with(&format!(":{port}"))), "{words:?}");
+    for mount in container["volumeMounts"].as_array().expect("mounts") {
+        let volumes = pod["volumes"].as_array().expect("volumes");
+        assert!(volumes.iter().any(|volume| volume["name"] == mount["name"]), "{mount}");
+    }
+}
+
+fn the_recording_rules_are_valid() {
+    let file = contrib("prometheus/rules.yml");
+    let checked = Command::new("promtool").args(["check", "rules"]).arg(file).output();
+    let Ok(checked) = checked else { skip("no promtool; install Debian's package prometheus") };
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+}
+
+fn the_collector_uses_what_it_declares() {
+    let config = yaml("otel/collector.yaml");
+    let pipeline = &config["service"]["pipelines"]["metrics"];
+    for part in ["receivers", "processors", "exporters"] {
+        for name in pipeline[part].as_array().expect("a list") {
+            let name = name.as_str().expect("a name");
+            assert!(config[part].get(name).is_some(), "{part}: {name}");
+        }
+    }
+    let own = &config["receivers"]["prometheus"]["config"]["scrape_configs"];
+    let others = &yaml("prometheus/prometheus.yml")["scrape_configs"];
+    assert_eq!(own[0]["static_configs"], others[0]["static_configs"]);
+}
