@@ -21,7 +21,7 @@ local m = monitor {
   options = {
     events { "event", short = "e", help = "events to count; without it, four software events" },
     text { "metric", value = "NAME=EXPR,…", help = "show ratios of counts" },
-    text { "cgroup", value = "PATH,…", help = "count the tasks of these cgroups; globs: /docker/*" },
+    text { "cgroup", value = "PATH,…", help = "count the tasks of these cgroups or globs" },
     flag { "pinned", help = "keep hardware events on their counters; report those without one" },
     flag { "no-merge", help = "a row for each event of a glob and each box of an uncore PMU" },
     "perins", "exclude-user", "exclude-kernel", "exclude-guest", "guest",

@@ -72,18 +72,23 @@ pub fn asked(
     let more = events.len().saturating_sub(most);
     events.truncate(most);
     write(&events, &[command], asked.json, out)?;
-    let selectors = asked.groups.iter().flat_map(|(_, _, selectors)| selectors);
-    for leader in selectors.filter(|one| !one.members.is_empty() && !asked.json) {
-        writeln!(
-            out,
-            "a sample of {} has the counts of the group's events: e._counts, e._totals",
-            leader.name
-        )?;
+    if !asked.json {
+        describe_groups(asked, out)?;
     }
     if more > 0 {
         writeln!(out, "and {more} more events; --json describes all")?;
     }
     Ok(0)
+}
+
+/// Writes which samples have the counts of a group.
+fn describe_groups(asked: &EventsHelp, out: &mut dyn Write) -> io::Result<()> {
+    let selectors = asked.groups.iter().flat_map(|(_, _, selectors)| selectors);
+    for leader in selectors.filter(|one| !one.members.is_empty()) {
+        let name = &leader.name;
+        writeln!(out, "a sample of {name} has the counts of its group: e._counts, e._totals")?;
+    }
+    Ok(())
 }
 
 /// Returns selectors as typed, with the braces of groups.

@@ -15,17 +15,6 @@ use crate::source::live::Live;
 use crate::source::request::SourceRequest;
 use crate::sys::streams;
 
-/// Returns the watched CPUs on which one of the events is opened: an uncore PMU serves only some.
-fn cpus_of(roles: &[Role], watched: &[u32]) -> Vec<u32> {
-    let is_on = |role: &Role, cpu: u32| {
-        [role.sampling.cpus.as_deref(), role.event.kind().cpus()]
-            .into_iter()
-            .flatten()
-            .all(|cpus| cpus.contains(&cpu))
-    };
-    watched.iter().copied().filter(|cpu| roles.iter().any(|role| is_on(role, *cpu))).collect()
-}
-
 /// Prints what is watched in one line: on an idle machine, it is the only output for a while.
 pub(super) fn print_banner(host: &Host, live: &Live, request: &RunRequest, source: &SourceRequest) {
     let roles = host.roles();
@@ -137,4 +126,15 @@ fn without_stacks(roles: &[Role], request: &RunRequest) -> Vec<String> {
         )
     };
     if taken { Vec::new() } else { given.map(remark).collect() }
+}
+
+/// Returns the watched CPUs on which one of the events is opened: an uncore PMU serves only some.
+fn cpus_of(roles: &[Role], watched: &[u32]) -> Vec<u32> {
+    let is_on = |role: &Role, cpu: u32| {
+        [role.sampling.cpus.as_deref(), role.event.kind().cpus()]
+            .into_iter()
+            .flatten()
+            .all(|cpus| cpus.contains(&cpu))
+    };
+    watched.iter().copied().filter(|cpu| roles.iter().any(|role| is_on(role, *cpu))).collect()
 }

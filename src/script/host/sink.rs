@@ -277,10 +277,7 @@ impl Sink for Host {
                         r.set("length", length as f64)?;
                         r.set("offset", offset as f64)?;
                         r.set("path", lua.create_string(path)?)?;
-                        if let FileIdentity::BuildId(id) = file {
-                            let digits = id.iter().map(|byte| format!("{byte:02x}"));
-                            r.set("build_id", digits.collect::<String>())?;
-                        }
+                        r.set("build_id", build_id(file))?;
                         r.set("time", side.time)
                     },
                 );
@@ -312,4 +309,10 @@ impl Sink for Host {
         let enough = if self.finishing { 1 } else { 0 };
         self.satisfied() || signal::interrupts() > enough
     }
+}
+
+/// Returns the build id of a file in hexadecimal digits; None if it is known by its inode.
+fn build_id(file: FileIdentity<'_>) -> Option<String> {
+    let FileIdentity::BuildId(id) = file else { return None };
+    Some(id.iter().map(|byte| format!("{byte:02x}")).collect())
 }

@@ -116,7 +116,7 @@ impl KernelSymbolIndex {
     fn unknown(&self, name: &str) -> anyhow::Error {
         let near = nearest(name, self.sorted.iter().map(|symbol| name_in(&self.text, symbol)));
         let is_code = |name: &&&str| self.named(name).iter().all(|symbol| symbol.is_code);
-        // The name of a function is no replacement for that of a variable.
+        // A function does not replace a variable.
         let may_be_hidden = near.iter().all(|name| is_code(&name));
         let variables = match may_be_hidden && self.named("init_task").is_empty() {
             true => {

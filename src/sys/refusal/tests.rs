@@ -96,7 +96,7 @@ fn the_suggested_sysctl_is_not_lower_than_needed() {
 }
 
 #[test]
-fn a_user_without_physical_addresses_is_told_which_field_needs_them() {
+fn a_user_without_physical_addresses_learns_which_field_needs_them() {
     let mut attr = Attr::software(0);
     attr.set("exclude_kernel", 1).unwrap();
     attr.set("sample_type", u64::from(b::PERF_SAMPLE_PHYS_ADDR)).unwrap();
