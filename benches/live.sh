@@ -150,7 +150,7 @@ natural switches cpudist
 natural switches oncpu
 natural switches runqlen
 natural switches task-state
-natural switches eval -e sched:sched_switch 'n = (n or 0) + 1'
+natural switches eval --begin 'by = kv { "comm" }' -e sched:sched_switch 'by:add(e.prev_comm)'
 natural switches hrtimer -e sched:sched_switch 'sched_switch < 0'
 natural switches num-dist -e 'sched:sched_stat_runtime//num=runtime/'
 natural switches mpdelay -e sched:sched_waking,sched:sched_wakeup,sched:sched_switch

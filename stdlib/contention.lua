@@ -16,8 +16,10 @@ local WAITS = { [0] = "futex", [6] = "futex pi", [9] = "futex bitset", [11] = "f
   [13] = "futex pi" }
 local EAGAIN = -11                                         -- the word had changed: no wait
 
--- A holder is read once per wait that has lasted for 5 ms, by a timer: reading takes microseconds.
+-- A timer reads the holder of a wait that has lasted for 5 ms, and if it is known, again until the
+-- wait ends: reading takes microseconds.
 local READ_EVERY, READ_AFTER, UNREAD = "10ms", 5e6, -1
+local NAMES = 2 ^ 17                                       -- a thread and a name as one number
 
 --- Returns the kind of a lock of the kernel.
 local function kind_of(flags)
@@ -30,10 +32,13 @@ end
 -- Idle tasks all have the number 0: an interrupt may wait for a lock on each CPU.
 local function key_of(e) return e._tid ~= 0 and e._tid or -1 - e._cpu end
 
---- Reads who holds the futex of a wait; the thread 0 if that is not known.
-local function read_holder(tid, wait)
+--- Reads who holds the futex of a wait: first as `wait.holder`, at the time `wait.read`, and last,
+--- with the number of the lock's name, as `wait.latest`. The thread is 0 if it is not known.
+local function read_holder(names, tid, wait)
   local holder, time = futex_holder(tid, wait.lock, wait.kind == "futex pi")
-  wait.holder, wait.read = holder or 0, time or math.huge
+  if wait.read == UNREAD then wait.holder, wait.read = holder or 0, time or math.huge end
+  -- At the end of the run the process may be gone.
+  if holder then wait.latest = holder * NAMES + names:number(tid, wait.lock) end
 end
 
 --- Returns the name of the thread that held the lock during a wait that ended at `time`; `""` if it
@@ -55,11 +60,11 @@ end
 ---@return fun(): perilune.Report?
 function contention.watch(opt, stacks, ended)
   local waits = pending { "lock", "kind", "stack", "waker", "waker_stack", "holder", "read",
-    key = "any", nested = true }
+    "latest", key = "any", nested = true }
   local names = lock_names.watch()
   local function begins(e, lock, kind)
     local at = stacks and e._stack or stack.none
-    waits:open(key_of(e), e, lock, kind, at, "", stack.none, 0, UNREAD)
+    waits:open(key_of(e), e, lock, kind, at, "", stack.none, 0, UNREAD, 0)
   end
   local with = { stack = stacks }
   if opt.kernel or not opt.futex then
@@ -88,7 +93,8 @@ function contention.watch(opt, stacks, ended)
     if opt.holder then
       every(READ_EVERY, function(time)
         for tid, wait in waits:each() do
-          if wait.read == UNREAD and time - wait.time > READ_AFTER then read_holder(tid, wait) end
+          local first = wait.read == UNREAD and time - wait.time > READ_AFTER
+          if first or wait.holder > 0 then read_holder(names, tid, wait) end
         end
       end)
     end
@@ -101,15 +107,15 @@ function contention.watch(opt, stacks, ended)
   return names:text(), function() return opt.holder and contention.held(waits, names) or nil end
 end
 
---- Returns a report of the waits for futexes that have not ended and whose holder is known now; nil
+--- Returns a report of the waits for futexes that have not ended and whose holder is known; nil
 --- without any.
 function contention.held(waits, names)
   local function task(tid) return ("%s/%d"):format(comm(tid), tid) end
   local columns = { "kind", { "lock", names:text() }, { "task", task }, { "held by", task } }
   return still_open.report("still waiting", columns, waits, function(tid, wait)
-    read_holder(tid, wait)
-    if wait.holder == 0 then return nil end
-    return { wait.kind, names:number(tid, wait.lock), tid, wait.holder }
+    local latest = wait.latest
+    if latest == 0 then return nil end
+    return { wait.kind, latest % NAMES, tid, math.floor(latest / NAMES) }
   end)
 end
 

@@ -5,8 +5,13 @@ local lock_names = {}
 -- looked up again.
 local NAMES, LOCKS, OTHER = 65536, 262144, 1
 
+-- A look-up reads all mappings of the process. Memory beside a lock without a name has none either,
+-- up to this many bytes: a process has thousands of locks in its heap.
+local REGION = 2 ^ 18
+
 ---@class perilune.LockNames
 ---@field by table<integer, table<number, integer?>?> number of the name, by process and address
+---@field nameless table<integer, table<integer, boolean?>?> regions by process
 ---@field locks integer
 ---@field numbers table<string, integer>
 ---@field texts string[]
@@ -17,8 +22,8 @@ LockNames.__index = LockNames
 --- memory.
 ---@return perilune.LockNames
 function lock_names.watch()
-  local self = { by = {}, locks = 0, numbers = {}, texts = { "(other locks)" } }
-  local function ends(e) self.by[e._pid] = nil end
+  local self = { by = {}, nameless = {}, locks = 0, numbers = {}, texts = { "(other locks)" } }
+  local function ends(e) self.by[e._pid], self.nameless[e._pid] = nil, nil end
   evsel("sched:sched_process_exec", { optional = true }, ends)
   evsel("sched:sched_process_exit", { optional = true }, function(e)
     if e._tid == e._pid then ends(e) end
@@ -39,12 +44,16 @@ end
 --- Returns the number of the name of a lock; process 0 is the kernel. Separate from
 --- `LockNames:number`, which calls it once per lock.
 local function learn(self, pid, address)
-  if self.locks == LOCKS then self.by, self.locks = {}, 0 end
-  local of = self.by[pid] or {}
-  local name = variable_name(pid, address)
+  if self.locks == LOCKS then self.by, self.nameless, self.locks = {}, {}, 0 end
+  local of, nameless, region = self.by[pid] or {}, self.nameless[pid] or {}, address / REGION
+  region = region - region % 1
+  local name = not nameless[region] and variable_name(pid, address)
   -- The name of a region does not identify a lock in it.
-  if not name or name:sub(1, 1) == "[" then name = hex(address) end
-  self.by[pid], self.locks, of[address] = of, self.locks + 1, number_of(self, name)
+  if not name or name:sub(1, 1) == "[" then
+    name, nameless[region] = hex(address), true
+  end
+  self.by[pid], self.nameless[pid], self.locks = of, nameless, self.locks + 1
+  of[address] = number_of(self, name)
   return of[address]
 end
 
