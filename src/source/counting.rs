@@ -37,7 +37,7 @@ pub const WITH_BATCHES: (u32, u32) = (5, 6);
 pub const WITH_MISSES: (u32, u32) = (6, 7);
 
 /// Number of keys of a new table.
-const ENTRIES: usize = 16_384;
+const ENTRIES: usize = 8192;
 /// Limit of the keys of a table.
 const ENTRIES_MAX: usize = 1 << 20;
 /// Limit of the memory of both maps of a table, in bytes.
@@ -87,8 +87,10 @@ pub struct Counting {
 struct OpenTable {
     reader: RowReader,
     slot: TableSlot,
-    /// The map that programs use while the table is not stopped, and the empty one.
-    maps: [CountTable; 2],
+    /// The map that programs use while the table is not stopped.
+    map: CountTable,
+    /// The empty one.
+    spare: Option<CountTable>,
     /// An array of one number: the index of the rest in use.
     active: BpfMap,
     /// The index of the rest in use.
@@ -128,10 +130,11 @@ impl Counting {
     /// The kernel refuses the call.
     pub fn begin(&mut self) -> io::Result<()> {
         for table in &mut self.tables {
-            table.slot.set(&table.maps[0])?;
+            table.slot.set(&table.map)?;
             table.is_counting = true;
         }
-        Ok(())
+        // Not before: creating a map takes some milliseconds.
+        self.tables.iter_mut().try_for_each(OpenTable::add_spare)
     }
 
     /// Passes all rows since the last call to `each`, with the index of their table, and starts
@@ -182,12 +185,12 @@ impl Counting {
 impl OpenTable {
     /// Creates an empty table without programs.
     fn create(layout: &CountLayout, entries: usize) -> Result<OpenTable, Refusal> {
-        let create = || CountTable::create(layout.key_bytes(), layout.value_bytes(), entries);
-        let maps = [create()?, create()?];
+        let map = CountTable::create(layout.key_bytes(), layout.value_bytes(), entries)?;
         Ok(OpenTable {
             reader: RowReader::new(layout.clone()),
-            slot: TableSlot::create(&maps[0])?,
-            maps,
+            slot: TableSlot::create(&map)?,
+            map,
+            spare: None,
             active: BpfMap::create(BpfMapType::Array, 4, 1)?,
             rest_index: 0,
             rest: BpfMap::create(BpfMapType::PerCpuArray, layout.value_bytes(), 2)?,
@@ -236,38 +239,57 @@ impl OpenTable {
     fn collect(&mut self, each: &mut dyn FnMut(&CountedRow<'_>)) -> io::Result<()> {
         let old_rest = self.rest_index;
         if self.is_counting {
-            // Before the exchange: it waits for the programs that may use the old one.
+            self.add_spare()?;
+            // Before the exchange, which waits for the programs that may use the old one.
             self.rest_index = 1 - old_rest;
             self.active.set_number(0, self.rest_index)?;
-            self.slot.set(&self.maps[1])?;
-            self.maps.swap(0, 1);
+            if let Some(spare) = self.spare.as_mut() {
+                self.slot.set(spare)?;
+                std::mem::swap(spare, &mut self.map);
+            }
         }
-        let old = if self.is_counting { 1 } else { 0 };
+        let old = self.spare.as_mut().filter(|_| self.is_counting).unwrap_or(&mut self.map);
         let reader = &mut self.reader;
-        let keys =
-            self.maps[old].take_all(&mut |key, values| reader.row(Some(key), values, each))?;
+        let keys = old.take_all(&mut |key, values| reader.row(Some(key), values, each))?;
+        let is_nearly_full = keys * 4 > old.entries() * 3;
         let rest = self.rest.of_cpus(old_rest)?.concat();
         let has_rest = rest.iter().any(|byte| *byte != 0);
         if has_rest {
             self.rest.clear(old_rest)?;
             reader.row(None, &rest, each);
         }
-        if self.is_counting && (has_rest || keys * 4 > self.maps[old].entries() * 3) {
-            self.grow();
+        if self.is_counting {
+            self.grow(has_rest || is_nearly_full);
         }
         Ok(())
     }
 
-    /// Replaces the empty map by a larger one. Without memory for it, the table keeps its size.
-    fn grow(&mut self) {
+    /// Creates the empty map, if there is none.
+    fn add_spare(&mut self) -> io::Result<()> {
+        if self.spare.is_none() {
+            let spare = self.another(self.map.entries());
+            let spare = spare.map_err(|why| io::Error::from_raw_os_error(why.errno))?;
+            self.spare = Some(spare);
+        }
+        Ok(())
+    }
+
+    fn another(&self, entries: usize) -> Result<CountTable, Refusal> {
         let layout = self.reader.layout();
-        let most = entries_max(layout, possible_cpus().unwrap_or(1));
-        let entries = (self.maps[0].entries() * 4).min(most);
-        if entries > self.maps[1].entries()
-            && let Ok(larger) =
-                CountTable::create(layout.key_bytes(), layout.value_bytes(), entries)
+        CountTable::create(layout.key_bytes(), layout.value_bytes(), entries)
+    }
+
+    /// Replaces the empty map if it has less room than the other one, or was nearly full. Without
+    /// memory for a larger one, it keeps its size.
+    fn grow(&mut self, was_nearly_full: bool) {
+        let most = entries_max(self.reader.layout(), possible_cpus().unwrap_or(1));
+        let Some(has) = self.spare.as_ref().map(CountTable::entries) else { return };
+        let grown = if was_nearly_full { (has * 4).min(most) } else { has };
+        let wanted = grown.max(self.map.entries());
+        if wanted > has
+            && let Ok(larger) = self.another(wanted)
         {
-            self.maps[1] = larger;
+            self.spare = Some(larger);
         }
     }
 }

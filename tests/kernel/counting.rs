@@ -111,18 +111,18 @@ fn both_count_the_same_run() -> bool {
 
 fn each_of_many_keys_has_its_count_and_keys_without_room_are_counted_together() {
     const KEYS: u32 = 40_000;
-    let event = getppid_calls("key=args[0]/");
     // Few keys fit into the first table of the kernel.
     for keys in [5000, KEYS] {
         let load = load::getppid_with_arguments(keys);
-        let tool = in_kernel(&["-e", &event]);
+        let (number, shift, pid) = (libc::SYS_getppid, load::PROCESS_SHIFT, load.pid());
+        let filter = format!("id == {number} && args[0] >> {shift} == {pid}");
+        let tool = in_kernel(&["-e", &format!("raw_syscalls:sys_enter/{filter}/key=args[0]/")]);
         load.run();
         let run = tool.finish();
         run.is_complete();
-        let is_own = |row: &&serde_json::Value| {
-            row["args_0"].as_u64().is_some_and(|key| key >= load::FIRST_ARGUMENT)
-        };
-        let alone = run.of("row").filter(is_own).filter(|row| row["sys_enter"] == 1).count() as u64;
+        assert_eq!(run.coverage()["events"], keys, "{}", run.coverage());
+        let has_key = |row: &&serde_json::Value| row["args_0"].is_u64() && row["sys_enter"] == 1;
+        let alone = run.of("row").filter(has_key).count() as u64;
         let evicted = run.coverage()["evicted"].as_u64().unwrap_or_default();
         assert_eq!(alone + evicted, u64::from(keys), "{}", run.coverage());
         assert_eq!(evicted > 0, keys > 16_384, "{}", run.coverage());

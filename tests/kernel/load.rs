@@ -11,7 +11,7 @@ mod names;
 mod sleeps;
 mod spin;
 
-pub(crate) use calls::{FIRST_ARGUMENT, getppid_with_arguments};
+pub(crate) use calls::{PROCESS_SHIFT, getppid_with_arguments};
 pub(crate) use measured::{
     Pipes, SharedPage, alternate, counted_sleeps, faults, getppid_until_stopped, never_idle,
     sleeps_in_storms, vforks,

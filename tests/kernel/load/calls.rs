@@ -2,13 +2,15 @@
 
 use super::Load;
 
-/// The first argument of [`getppid_with_arguments`].
-pub(crate) const FIRST_ARGUMENT: u64 = 1 << 40;
+/// Position of the process in the arguments of [`getppid_with_arguments`].
+pub(crate) const PROCESS_SHIFT: u32 = 24;
 
-/// Calls getppid with `n` numbers from [`FIRST_ARGUMENT`] on, which the kernel ignores and records.
+/// Calls getppid with `n` numbers that no other process passes: its own, shifted by
+/// [`PROCESS_SHIFT`], and those behind it. The kernel ignores and records them.
 pub(crate) fn getppid_with_arguments(n: u32) -> Load {
     Load::new(move || {
-        for argument in FIRST_ARGUMENT..FIRST_ARGUMENT + u64::from(n) {
+        let first = u64::from(std::process::id()) << PROCESS_SHIFT;
+        for argument in first..first + u64::from(n) {
             // SAFETY: the call takes no argument, and changes nothing.
             unsafe { libc::syscall(libc::SYS_getppid, argument) };
         }

@@ -84,7 +84,7 @@ fn undefined_operations_are_counted_as_in_user_space() {
     while compared < 300 {
         let (text, _) = chance.tree(3);
         let Some(node) = lowered(&text) else { continue };
-        let (_, in_lua) = lua::texts(&[text.clone()], &records, 0);
+        let (_, in_lua) = lua::texts(std::slice::from_ref(&text), &records, 0);
         let of = |(n, record): (usize, &Vec<u8>)| run(&node, n, record).1;
         assert_eq!(records.iter().enumerate().map(of).sum::<u64>(), in_lua, "{text}");
         compared += 1;
