@@ -192,10 +192,21 @@ fn cpu_ns() -> i64 {
     time.tv_sec * 1_000_000_000 + time.tv_nsec
 }
 
+/// Spins without a call, so that samples are in this function itself.
+#[inline(never)]
+fn spin_for_samples(rounds: u64) -> u64 {
+    let (mut number, mut round) = (1u64, 0);
+    while round < rounds {
+        number = (number * 1_103_515_245 + 12_345) % 2_147_483_648;
+        round += 1;
+    }
+    number
+}
+
 fn each_sample_has_a_call_stack_with_names() {
     let load = Load::new(|| {
         while cpu_ns() < 300_000_000 {
-            std::hint::spin_loop();
+            std::hint::black_box(spin_for_samples(100_000));
         }
     });
     let tid = load.pid();
@@ -214,7 +225,7 @@ fn each_sample_has_a_call_stack_with_names() {
     let defaults = &samples[0].trace_packet_defaults.perf_sample_defaults;
     assert_eq!(defaults.timebase.name(), "cpu-clock");
     let names = samples.iter().flat_map(|packet| &packet.interned_data.function_names);
-    let spins = |name: &[u8]| String::from_utf8_lossy(name).contains("timelines");
+    let spins = |name: &[u8]| String::from_utf8_lossy(name).contains("spin_for_samples");
     assert!(names.clone().any(|one| spins(one.str())), "{}", names.count());
 }
 
