@@ -32,13 +32,12 @@ function m.init(opt)
   local graph = opt.flame_graph and kv { "comm", at, from, "waker", sums = { "time" } }
   local times = not graph and latency { "comm", at, "waker", from, count = "sleeps",
     top = opt.rows, percentiles = not stacks }
-  local asleep = pending { "stack", key = "tid" }
-  local add = stacks and explore.stacks(opt, "ns")
+  local asleep, add = pending { "stack", key = "tid" }, stacks and explore.stacks(opt, "ns")
 
-  local function ended(name, sleep, ns, waker, stack)
-    if add then add(sleep.time + ns, ns, name, sleep.stack, stack, waker) end
-    if graph then graph:add(name, sleep.stack, stack, waker, ns)
-    else times:add(ns, name, sleep.stack, waker, stack) end
+  local function ended(name, sleep, ns, by, stack)
+    if add and by ~= "(asleep)" then add(sleep.time + ns, ns, name, sleep.stack, stack, by) end
+    if graph then graph:add(name, sleep.stack, stack, by, ns)
+    else times:add(ns, name, sleep.stack, by, stack) end
   end
   local mask = opt.uninterruptible and sched.UNINTERRUPTIBLE or sched.ASLEEP - sched.DEAD
   sched.watch(opt, "sched:sched_switch", "prev_pid", "prev_comm", function(e)
@@ -50,7 +49,6 @@ function m.init(opt)
   end)
 
   function m.deinit()
-    add = nil                                              -- the sleeps below have no end
     for tid, sleep in asleep:each() do
       ended(comm(tid --[[@as integer]]), sleep, now() - sleep.time, "(asleep)", stack.none)
     end

@@ -23,9 +23,11 @@ local add
 
 function m.init(opt)
   add = explore.stacks(opt, "events")
+  -- A timeline would have gaps without the switches of perilune itself.
+  local spec = { stack = opt.call_graph or add and "fp", hide_self = not opt.perfetto or nil }
   for _, group in ipairs(opt.event) do
     for _, selector in ipairs(group) do
-      local ev = evsel(selector, { stack = opt.call_graph or add and "fp", hide_self = true })
+      local ev = evsel(selector, spec)
       if opt.filter then ev:filter(opt.filter) end
     end
   end

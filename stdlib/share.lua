@@ -208,7 +208,7 @@ end
 ---@return fun(seconds: number): perilune.Counters
 function share.counted(opt)
   if opt.call_graph or opt.than or opt.perfetto or opt.as_events or explore.is_wanted(opt) then
-    error("-F 0 takes no samples: omit it, or omit -g, --flame-graph, --heatmap, --perfetto and --than", 0)
+    error("-F 0 takes no samples: omit it, or omit the options that need stacks and --than", 0)
   end
   -- Not sched_stat_runtime: the kernel counts it on the CPU that accounts the time, and a task that
   -- wakes another one accounts the time of that task's CPU.

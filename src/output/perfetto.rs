@@ -26,7 +26,7 @@ use crate::base::report::timeline::{
 };
 use annotation::{begin_event, put_cell, put_field};
 use ftrace::{CpuBundle, FtraceMessage};
-use intern::Interned;
+use intern::{Interned, begin_packet};
 use samples::put_sample_defaults;
 use tracks::{RUN, Tracks};
 use wire::{put_bytes, put_int, put_message, put_text, put_uint};
@@ -46,10 +46,6 @@ const WAIT_NS: u64 = 1_000_000_000;
 
 /// Packet sequences: of bundles, tasks and clocks; of track events; the first one of samples.
 const SEQUENCE: [u64; 3] = [1, 2, 3];
-
-/// `TracePacket.sequence_flags`.
-const STATE_CLEARED: u64 = 1;
-const NEEDS_STATE: u64 = 2;
 
 /// `TrackEvent.type`.
 const SLICE_BEGIN: u64 = 1;
@@ -395,17 +391,6 @@ impl Timeline for Perfetto {
         let Counts { events, spans, samples } = self.counts;
         let summary = format!("{events} events, {spans} spans, {samples} samples");
         self.failure.take().map_or(Ok(summary), Err)
-    }
-}
-
-/// Appends the sequence of a packet, and the texts that it defines.
-fn begin_packet(out: &mut Vec<u8>, sequence: u64, is_first: &mut bool, strings: &mut Interned) {
-    let cleared = if std::mem::take(is_first) { STATE_CLEARED } else { 0 };
-    put_uint(out, 10, sequence);
-    put_uint(out, 13, NEEDS_STATE | cleared);
-    if !strings.fresh.is_empty() {
-        put_bytes(out, 12, &strings.fresh);
-        strings.fresh.clear();
     }
 }
 

@@ -168,7 +168,7 @@ impl Aggregates {
     }
 
     /// Draws the reports of `handles` in their order, or of all aggregates. Values that are not an
-    /// aggregate of this state, and aggregates without a report (`pending`, `rate`, `heat_map`, `stack_map`),
+    /// aggregate of this state, and aggregates without a report (`pending`, `rate`, …),
     /// are skipped.
     ///
     /// # Errors

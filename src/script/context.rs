@@ -276,8 +276,9 @@ impl RunContext {
         name(one) == name(other)
     }
 
-    /// Records that events were lost between two times.
-    pub(super) fn lose(&mut self, from: f64, to: f64, count: u64) {
+    /// Records that events of a CPU were lost between two times.
+    pub(super) fn lose(&mut self, from: f64, to: f64, count: u64, cpu: u32) {
+        self.tap_loss(to, cpu, count);
         self.owners.past().iter().for_each(|past| past.borrow_mut().lose(from, to, count));
     }
 

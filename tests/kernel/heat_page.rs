@@ -24,8 +24,8 @@ const STEPS: &str = include_str!("heat_page/steps.js");
 /// A name that would end the script of the page.
 const HOSTILE: &str = "</script><b>";
 
-/// Two seconds of samples, every 10 ms: the first second is in `busy;parse`, in the second one every
-/// other sample is in `busy;<hostile>`.
+/// Two seconds of samples, every 10 ms: the first second is in `busy;parse`, in the second one
+/// every other sample is in `busy;<hostile>`.
 fn recording() -> String {
     let mut lines = String::new();
     for sample in 0..200 {
@@ -106,7 +106,8 @@ fn a_search_marks_frames_and_shows_their_share() {
     let result = shown(
         "type('^pars'); const marked = document.querySelectorAll('#flame div.found');\
          const share = document.getElementById('matched').textContent;\
-         type('('); result = [marked.length, share, document.getElementById('matched').textContent];",
+         type('('); result = [marked.length, share,\
+           document.getElementById('matched').textContent];",
     );
     let wanted = serde_json::json!([1, "matched: 75.00 %", "not a regular expression"]);
     assert_eq!(result, wanted);

@@ -13,12 +13,12 @@ mod spin;
 
 pub(crate) use calls::{PROCESS_SHIFT, getppid_with_arguments};
 pub(crate) use measured::{
-    Pipes, SharedPage, alternate, counted_sleeps, faults, getppid_until_stopped, never_idle,
-    sleeps_in_storms, vforks,
+    Pipes, SharedPage, alternate, faults, getppid_until_stopped, never_idle, sleeps_in_storms,
+    vforks,
 };
 pub(crate) use names::{links_names, opens, opens_names, opens_untouched_name};
 
-pub(crate) use sleeps::sleeps;
+pub(crate) use sleeps::{counted_sleeps, sleeps};
 pub(crate) use spin::spins_around_two_calls;
 use std::{
     io,

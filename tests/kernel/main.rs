@@ -111,6 +111,7 @@ fn main() -> ExitCode {
         flames::tests(),
         functions::tests(),
         heap::tests(),
+        heat_page::tests(),
         groups::tests(),
         hotplug::tests(),
         interrupts::tests(),

@@ -1,14 +1,12 @@
 //! Timelines for Perfetto, read back by its own definitions: every packet follows the documented
 //! rules, and the numbers are those of the workload.
 
-use std::collections::{HashMap, HashSet};
-use std::time::{Duration, Instant};
+use std::collections::HashMap;
+use std::time::Duration;
 
 use perfetto_protos::debug_annotation::debug_annotation::Value as Annotation;
 use perfetto_protos::ftrace_event::FtraceEvent;
-use perfetto_protos::interned_data::InternedData;
 use perfetto_protos::trace::Trace;
-use perfetto_protos::trace_packet::TracePacket;
 use perfetto_protos::track_event::TrackEvent;
 use perfetto_protos::track_event::track_event::Type;
 use protobuf::Message as _;
@@ -16,6 +14,9 @@ use protobuf::Message as _;
 use crate::live::live_tests;
 use crate::load::{self, Load};
 use crate::tool::Tool;
+use rules::{Rules, Sequence};
+
+mod rules;
 
 live_tests! {
     switches_and_wakeups_of_a_task_are_in_the_bundles,
@@ -41,127 +42,6 @@ fn traced(args: &[&str], load: Load) -> (Trace, crate::Run) {
 
 fn ftrace(trace: &Trace) -> impl Iterator<Item = &FtraceEvent> {
     trace.packet.iter().flat_map(|packet| &packet.ftrace_events().event)
-}
-
-/// What a reader knows of a packet sequence.
-#[derive(Default)]
-struct Sequence {
-    is_valid: bool,
-    /// Kind and number of each interned value.
-    known: HashSet<(&'static str, u64)>,
-    event_names: HashMap<u64, String>,
-    field_names: HashMap<u64, String>,
-}
-
-/// The rules of Perfetto's documentation: "Synthetic track event", "Interning", "Clocks".
-#[derive(Default)]
-struct Rules {
-    sequences: HashMap<u32, Sequence>,
-    tracks: HashSet<u64>,
-    bundle_ends: HashMap<u32, u64>,
-    /// Begin and end of each slice by track.
-    slices: HashMap<u64, Vec<(u64, bool)>>,
-    snapshots: usize,
-}
-
-impl Rules {
-    fn check(mut self, trace: &Trace) -> Rules {
-        assert!(trace.special_fields.unknown_fields().iter().next().is_none());
-        trace.packet.iter().for_each(|packet| self.packet(packet));
-        assert_eq!(self.snapshots, 2, "one clock snapshot at each end");
-        for (track, ends) in &mut self.slices {
-            // A reader sorts by time; of equal times the slice that ends comes first.
-            ends.sort_by_key(|(time, is_begin)| (*time, *is_begin));
-            let alternate =
-                ends.iter().enumerate().all(|(at, (_, begins))| *begins == (at % 2 == 0));
-            let empty = ends.windows(2).any(|two| two[0].0 == two[1].0);
-            assert!(alternate || empty, "slices overlap on track {track}: {ends:?}");
-        }
-        self
-    }
-
-    fn packet(&mut self, packet: &TracePacket) {
-        assert!(packet.special_fields.unknown_fields().iter().next().is_none(), "{packet}");
-        let flags = packet.sequence_flags();
-        let sequence = self.sequences.entry(packet.trusted_packet_sequence_id()).or_default();
-        assert_ne!(packet.trusted_packet_sequence_id(), 0);
-        if flags & 1 != 0 {
-            *sequence = Sequence { is_valid: true, ..Sequence::default() };
-        }
-        assert!(flags & 2 == 0 || sequence.is_valid, "{packet}");
-        sequence.intern(&packet.interned_data);
-        if packet.has_clock_snapshot() {
-            self.snapshots += 1;
-            assert_eq!(packet.clock_snapshot().clocks.len(), 3);
-        }
-        if packet.has_track_descriptor() {
-            let described = packet.track_descriptor();
-            assert!(!described.has_parent_uuid() || self.tracks.contains(&described.parent_uuid()));
-            self.tracks.insert(described.uuid());
-        }
-        if packet.has_perf_sample() {
-            let stack = packet.perf_sample().callstack_iid();
-            assert!(stack == 0 || sequence.known.contains(&("callstack", stack)), "{packet}");
-        }
-        if packet.has_track_event() {
-            let event = packet.track_event();
-            assert!(self.tracks.contains(&event.track_uuid()), "{packet}");
-            sequence.check_event(event);
-            if event.type_() != Type::TYPE_INSTANT {
-                let end = (packet.timestamp(), event.type_() == Type::TYPE_SLICE_BEGIN);
-                self.slices.entry(event.track_uuid()).or_default().push(end);
-            }
-        }
-        let bundle = packet.ftrace_events();
-        let last = self.bundle_ends.entry(bundle.cpu()).or_default();
-        for event in &bundle.event {
-            assert!(event.timestamp() >= *last, "{event}");
-            *last = event.timestamp();
-            assert!(event.event.is_some(), "{event}");
-        }
-    }
-}
-
-impl Sequence {
-    fn intern(&mut self, data: &InternedData) {
-        for one in &data.event_names {
-            self.event_names.insert(one.iid(), one.name().to_owned());
-        }
-        for one in &data.debug_annotation_names {
-            self.field_names.insert(one.iid(), one.name().to_owned());
-        }
-        let mut add = |kind, iid| assert!(self.known.insert((kind, iid)), "{kind} {iid} twice");
-        data.event_categories.iter().for_each(|one| add("category", one.iid()));
-        data.function_names.iter().for_each(|one| add("function", one.iid()));
-        data.mapping_paths.iter().for_each(|one| add("path", one.iid()));
-        data.mappings.iter().for_each(|one| add("mapping", one.iid()));
-        data.debug_annotation_string_values.iter().for_each(|one| add("text", one.iid()));
-        data.frames.iter().for_each(|one| add("frame", one.iid()));
-        data.callstacks.iter().for_each(|one| add("callstack", one.iid()));
-        for one in &data.mappings {
-            assert!(one.path_string_ids.iter().all(|id| self.known.contains(&("path", *id))));
-        }
-        for frame in &data.frames {
-            assert!(self.known.contains(&("function", frame.function_name_id())), "{frame}");
-            assert!(self.known.contains(&("mapping", frame.mapping_id())), "{frame}");
-        }
-        for stack in &data.callstacks {
-            assert!(!stack.frame_ids.is_empty());
-            assert!(stack.frame_ids.iter().all(|id| self.known.contains(&("frame", *id))));
-        }
-    }
-
-    fn check_event(&self, event: &TrackEvent) {
-        let named = self.event_names.contains_key(&event.name_iid());
-        assert!(named || event.type_() == Type::TYPE_SLICE_END, "{event}");
-        assert!(event.category_iids.iter().all(|id| self.known.contains(&("category", *id))));
-        for field in &event.debug_annotations {
-            assert!(self.field_names.contains_key(&field.name_iid()), "{field}");
-            if let Some(Annotation::StringValueIid(text)) = field.value {
-                assert!(self.known.contains(&("text", text)), "{field}");
-            }
-        }
-    }
 }
 
 /// Track events with their names and fields, and the thread of their track if it has one.
@@ -230,7 +110,7 @@ fn switches_and_wakeups_of_a_task_are_in_the_bundles() {
     // It waits for its start.
     std::thread::sleep(Duration::from_millis(50));
     let before = voluntary_switches(load.pid());
-    let (trace, run) = traced(&["task-state"], load);
+    let (trace, run) = traced(&["task-state", "-m", "8192"], load);
     run.is_complete();
     let slept = measured.get(0) - before;
     assert!(slept >= u64::from(ROUNDS), "{slept}");
@@ -304,11 +184,29 @@ fn each_pair_is_a_slice_that_lasts_as_long_as_its_delay() {
     assert!((total as f64 - printed).abs() < 1e3, "{total} {printed}");
 }
 
+/// Returns the CPU time of this process.
+fn cpu_ns() -> i64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` has room for a timespec.
+    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
+    time.tv_sec * 1_000_000_000 + time.tv_nsec
+}
+
+/// Spins without a call, so that samples are in this function itself.
+#[inline(never)]
+fn spin_for_samples(rounds: u64) -> u64 {
+    let (mut number, mut round) = (1u64, 0);
+    while round < rounds {
+        number = (number * 1_103_515_245 + 12_345) % 2_147_483_648;
+        round += 1;
+    }
+    number
+}
+
 fn each_sample_has_a_call_stack_with_names() {
     let load = Load::new(|| {
-        let since = Instant::now();
-        while since.elapsed() < Duration::from_millis(400) {
-            std::hint::spin_loop();
+        while cpu_ns() < 300_000_000 {
+            std::hint::black_box(spin_for_samples(100_000));
         }
     });
     let tid = load.pid();
@@ -327,7 +225,7 @@ fn each_sample_has_a_call_stack_with_names() {
     let defaults = &samples[0].trace_packet_defaults.perf_sample_defaults;
     assert_eq!(defaults.timebase.name(), "cpu-clock");
     let names = samples.iter().flat_map(|packet| &packet.interned_data.function_names);
-    let spins = |name: &[u8]| String::from_utf8_lossy(name).contains("timelines");
+    let spins = |name: &[u8]| String::from_utf8_lossy(name).contains("spin_for_samples");
     assert!(names.clone().any(|one| spins(one.str())), "{}", names.count());
 }
 

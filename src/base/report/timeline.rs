@@ -1,4 +1,4 @@
-//! What a timeline of a run receives: events, spans, samples, tasks and losses, each with its time.
+//! The input of a timeline: events, spans, samples, tasks and losses, each with its time.
 //! The script's side hands them over, `output` writes them.
 
 use std::io;
@@ -48,7 +48,7 @@ pub struct TimelineEvent<'a> {
 
 /// Something that lasts: `span { … }` of a script.
 pub struct TimelineSpan<'a> {
-    /// What it is.
+    /// Its name.
     pub name: &'a [u8],
     /// The group of spans that share a track; equal to `name` if the script names none.
     pub track: &'a [u8],

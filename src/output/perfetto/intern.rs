@@ -16,6 +16,10 @@ use crate::base::report::frame::Frame;
 /// Bytes of texts and stacks after which all numbers are forgotten.
 const BYTES: usize = 4 << 20;
 
+/// `TracePacket.sequence_flags`.
+const STATE_CLEARED: u64 = 1;
+const NEEDS_STATE: u64 = 2;
+
 /// Fields of `InternedData`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
@@ -163,4 +167,20 @@ impl Interned {
 fn text_of<'a>(bytes: &'a [u8], text: &Text) -> &'a [u8] {
     let start = text.start as usize;
     bytes.get(start..start + text.len as usize).unwrap_or_default()
+}
+
+/// Appends the sequence of a packet, and the texts that it defines.
+pub(super) fn begin_packet(
+    out: &mut Vec<u8>,
+    sequence: u64,
+    is_first: &mut bool,
+    strings: &mut Interned,
+) {
+    let cleared = if std::mem::take(is_first) { STATE_CLEARED } else { 0 };
+    put_uint(out, 10, sequence);
+    put_uint(out, 13, NEEDS_STATE | cleared);
+    if !strings.fresh.is_empty() {
+        put_bytes(out, 12, &strings.fresh);
+        strings.fresh.clear();
+    }
 }

@@ -1,3 +1,5 @@
+//! Tests of the trace: switches, losses, lanes, forgotten texts, a full disk.
+
 use super::*;
 use crate::base::event::value::ValueType;
 use perfetto_protos::trace::Trace;

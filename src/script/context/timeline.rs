@@ -36,7 +36,7 @@ struct TappedRole {
 
 /// A span as a script emits it. Times are nanoseconds of the run.
 pub(in crate::script) struct ScriptSpan<'a> {
-    /// What it is.
+    /// Its name.
     pub(in crate::script) name: &'a [u8],
     /// The name of its track.
     pub(in crate::script) track: &'a [u8],

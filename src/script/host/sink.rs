@@ -287,10 +287,7 @@ impl Sink for Host {
             SideBandKind::LossWindow { from, to } => self.report_window(from, to, side.cpu),
             SideBandKind::Lost { count, from, .. } => {
                 self.coverage.lost += count;
-                self.context.with(|context| {
-                    context.lose(from, side.time, count);
-                    context.tap_loss(side.time, side.cpu, count);
-                });
+                self.context.with(|context| context.lose(from, side.time, count, side.cpu));
             }
             SideBandKind::Throttled => self.coverage.throttled += 1,
             SideBandKind::Undecodable => self.coverage.undecodable += 1,

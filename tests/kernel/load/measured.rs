@@ -112,24 +112,6 @@ pub(crate) fn alternate(rounds: u32, ms: u64) -> (Load, Measured) {
     (load, measured)
 }
 
-/// Sleeps a millisecond in each round. Stores the number of its voluntary switches so far.
-pub(crate) fn counted_sleeps(rounds: u32) -> (Load, Measured) {
-    let measured = Measured::new();
-    let at = measured.0;
-    let load = Load::new(move || {
-        super::pin_to_cpu_0();
-        (0..rounds).for_each(|_| sleep(1));
-        // SAFETY: zero is a valid value of the structure, which the kernel then fills.
-        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-        // SAFETY: the page is shared and large enough; `usage` is a structure of the call.
-        unsafe {
-            libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
-            at.write_volatile(usage.ru_nvcsw.unsigned_abs());
-        }
-    });
-    (load, measured)
-}
-
 /// Sleeps `ms` milliseconds in each round, after a storm of calls, alternating between two CPUs.
 /// The storms grow up to a maximum and then start again at the minimum. Stores the longest sleep in
 /// nanoseconds.

@@ -29,3 +29,27 @@ pub(crate) fn sleeps<const N: usize>() -> (Load, Measured) {
     });
     (load, measured)
 }
+
+/// Sleeps a millisecond in each round. Stores the number of its voluntary switches so far.
+pub(crate) fn counted_sleeps(rounds: u32) -> (Load, Measured) {
+    let measured = Measured::new();
+    let at = measured.0;
+    let load = Load::new(move || {
+        super::pin_to_cpu_0();
+        let asked = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+        for _ in 0..rounds {
+            // SAFETY: the time is a live local; nothing is written.
+            unsafe {
+                libc::clock_nanosleep(libc::CLOCK_MONOTONIC, 0, &asked, std::ptr::null_mut())
+            };
+        }
+        // SAFETY: zero is a valid value of the structure, which the kernel then fills.
+        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+        // SAFETY: the page is shared and large enough; `usage` is a structure of the call.
+        unsafe {
+            libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
+            at.write_volatile(usage.ru_nvcsw.unsigned_abs());
+        }
+    });
+    (load, measured)
+}
