@@ -321,6 +321,8 @@ impl Show {
     pub(super) fn end(mut self) -> anyhow::Result<()> {
         self.flush();
         self.exports.end(&self.shared);
+        // It may have reported what was not sent.
+        self.flush();
         if let Some(why) = self.failure.take() {
             return Err(why).context("failed to write the results");
         }
