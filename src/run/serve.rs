@@ -257,6 +257,7 @@ impl ServedRun {
         let seconds = (now - self.schedule.last) / 1e9;
         let coverage = self.report(now, seconds, lost, true);
         self.exports.end(&context);
+        // As after each turn: a failure cannot be reported.
         let _ = context.flush();
         self.served.host.leave();
         close(self.live, KernelCounts::default(), quiet);

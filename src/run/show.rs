@@ -350,6 +350,8 @@ impl Show {
     pub(super) fn end(mut self) -> anyhow::Result<()> {
         self.flush();
         self.exports.end(&self.shared);
+        // It may have reported what was not sent.
+        self.flush();
         let ended = self.shared.end_output();
         self.check(ended);
         if let Some(why) = self.failure.take() {

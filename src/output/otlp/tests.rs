@@ -169,6 +169,7 @@ fn an_event_is_a_record_with_its_fields() {
 fn alerts_are_records_and_notes_are_not() {
     let (records, _) = logged(|out| {
         out.note(stamp(0), Level::Info, "watching");
+        out.note(stamp(0), Level::Warning, "--otlp http://host: the receiver answered 503");
         out.note(stamp(0), Level::Alert, "late");
     });
     let names: Vec<&str> = records.iter().map(|record| record.event_name.as_str()).collect();
