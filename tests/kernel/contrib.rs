@@ -72,7 +72,7 @@ fn hosts_run_at_the_same_instant_and_are_merged() {
       read_parquet('fleet/coverage/**/*.parquet', hive_partitioning = true) GROUP BY host;";
     let first = query(&tables, sql).remove(0);
     let at = |i: usize| first[i]["first"].as_i64().expect("a time");
-    assert!((at(0) - at(1)).abs() < 20_000, "the hosts began apart: {first}");
+    assert!((at(0) - at(1)).abs() < 100_000, "the hosts began apart: {first}");
 }
 
 fn the_unit_of_systemd_is_valid_and_starts() {

@@ -217,7 +217,7 @@ fn a_run_starts_at_the_requested_time() {
       FROM read_parquet('fleet/coverage/**/*.parquet');";
     let row = &query(folder.path(), sql)[0][0];
     let first = row["first"].as_i64().expect("a time");
-    // The first interval ends 200 ms after a multiple of 3 s; opening takes less than 10 ms more.
+    // The first interval ends 200 ms after a multiple of 3 s; enabling the events takes some time.
     let after = first.rem_euclid(3_000_000);
-    assert!((200_000..215_000).contains(&after), "{after} us after a multiple: {row}");
+    assert!((200_000..300_000).contains(&after), "{after} us after a multiple: {row}");
 }
