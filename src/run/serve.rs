@@ -204,7 +204,8 @@ impl ServedRun {
         let end = served.host.context().stamp(time);
         for at in 0..self.names.len() {
             let report = served.report(at, seconds, &counts, last);
-            let all = coverage(&served.host, live, lost, &KernelCounts::default(), self.exports.unsent());
+            let all =
+                coverage(&served.host, live, lost, &KernelCounts::default(), self.exports.unsent());
             let own_lost = lost.and_then(|_| live.lost_of_roles(served.jobs()[at].roles.clone()));
             let coverage = served.coverage(at, &all, own_lost);
             let name = &self.names[at];
@@ -222,7 +223,8 @@ impl ServedRun {
             });
         }
         served.end_reports();
-        let coverage = coverage(&served.host, live, lost, &KernelCounts::default(), self.exports.unsent());
+        let coverage =
+            coverage(&served.host, live, lost, &KernelCounts::default(), self.exports.unsent());
         self.exports.publish(ExportedInterval {
             monitor: &self.whole,
             measured: Vec::new(),
