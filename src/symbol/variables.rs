@@ -13,7 +13,7 @@ use std::hash::RandomState;
 use super::debug_file;
 use super::demangle::DemangledNames;
 use crate::decode::elf::symbols::{ElfSymbolKind, SymbolTable};
-use crate::decode::elf::{Elf, LOAD, WRITABLE};
+use crate::decode::elf::{Elf, LOAD, Segment, WRITABLE};
 use crate::sys::maps::{self, ProcMapping};
 use crate::task::objects::Object;
 
@@ -117,11 +117,12 @@ impl FileVariables {
     fn address_of(&self, row: &ProcMapping, address: u64) -> Option<u64> {
         let elf = Elf::new(self.object.bytes())?;
         let inside = row.offset.checked_add(address.checked_sub(row.start)?)?;
-        let mut data = elf.segments().filter(|s| s.kind == LOAD && s.flags & WRITABLE != 0);
-        data.find_map(|segment| {
-            let by = inside.checked_sub(segment.offset).filter(|by| *by < segment.size)?;
-            segment.address.checked_add(by)
-        })
+        let data = elf.segments().filter(|s| s.kind == LOAD && s.flags & WRITABLE != 0);
+        let holds = |s: &Segment| inside.checked_sub(s.offset).is_some_and(|by| by < s.size);
+        // The memory of a segment that is read-only after relocation is padded to a whole page,
+        // over the offsets of the next one.
+        let segment = data.filter(holds).max_by_key(|segment| segment.offset)?;
+        segment.address.checked_add(inside - segment.offset)
     }
 
     /// Returns the name of an address before relocation.
