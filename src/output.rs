@@ -1,5 +1,5 @@
-//! Output formats: reports and events in; text, JSON, CSV, Parquet or `.events` out. Independent of records
-//! and of Lua.
+//! Output formats: reports and events in; text, JSON, CSV, Parquet or `.events` out. Independent of
+//! records and of Lua.
 //!
 //! Each format implements [`Draw`](crate::base::report::draw::Draw) over a buffer in memory, which
 //! `flush` writes to the operating system: at each interval, and whenever 64 KiB are pending.

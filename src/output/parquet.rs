@@ -7,9 +7,9 @@
 //!   script adds, `detail`, `offset_ns`, `text`, `stack`;
 //! - `rows/MONITOR.TABLE`: `time`, the keys that the columns have in JSON; `rows/MONITOR` for rows
 //!   that `emit` prints;
-//! - `histograms/MONITOR.NAME`: `time unit`, the keys, `count`, `sum` where it is known, `buckets`: a list
-//!   of `(low, high, count)`. Tables of latencies have one, too, whose buckets are the same on all
-//!   hosts, so that they add up exactly;
+//! - `histograms/MONITOR.NAME`: `time unit`, the keys, `count`, `sum` where it is known, `buckets`:
+//!   a list of `(low, high, count)`. Tables of latencies have one, too, whose buckets are the same on
+//!   all hosts, so that they add up exactly;
 //! - `coverage`: the counts of each interval, and of the run (`final`).
 //!
 //! Below are partitions: `host=H/monitor=M/date=D/FILE.parquet`. Rows wait in memory for a row

@@ -86,7 +86,7 @@ pub(super) fn run(
         host.sample_interpreter()?;
     }
 
-    if !start_at::wait(settings, started)? {
+    if !start_at::wait(settings.start_at, settings.quiet, started)? {
         return ended_before_start();
     }
     live.enable_side()?;

@@ -6,7 +6,6 @@ use std::time::Instant;
 use anyhow::{Result, bail, ensure};
 use jiff::{Timestamp, Zoned, civil::Time};
 
-use super::request::RunOptions;
 use crate::base::text::units::{human_ns, parse_duration_with_unit};
 use crate::sys::clock::{local_zone, sleep_until_wall, wall_ns};
 use crate::sys::{signal, streams};
@@ -76,18 +75,18 @@ impl StartAt {
     }
 }
 
-/// Waits for the time of `--start-at`, if it was given. `started` is when the process began. Returns
-/// false if the user ended the run meanwhile.
+/// Waits for the time of `--start-at`, if it was given. `started` is when the process began.
+/// Returns false if the user ended the run meanwhile.
 ///
 /// # Errors
 /// The time has passed.
-pub(super) fn wait(settings: &RunOptions, started: Instant) -> Result<bool> {
-    let Some(start_at) = settings.start_at else { return Ok(true) };
+pub(super) fn wait(start_at: Option<StartAt>, quiet: bool, started: Instant) -> Result<bool> {
+    let Some(start_at) = start_at else { return Ok(true) };
     let ready = wall_ns();
     let took = i64::try_from(started.elapsed().as_nanos()).unwrap_or(i64::MAX);
     let began = ready.saturating_sub(took);
     let due = start_at.due(began, ready).map_err(|why| why.context("--start-at"))?;
-    if !settings.quiet {
+    if !quiet {
         let at = Timestamp::from_nanosecond(due.into())?.to_zoned(local_zone());
         let late = matches!(start_at, StartAt::Multiple(step) if due - began > step);
         let why =

@@ -43,7 +43,7 @@ pub(super) mod past;
 pub(super) mod printers;
 pub(super) mod record;
 pub mod shared;
-mod sql;
+pub(super) mod sql;
 pub(super) mod state;
 pub mod texts;
 pub(super) mod timeline;

@@ -14,6 +14,7 @@ use mlua::{Function, Table};
 use super::aggregate::{AggregateSettings, Aggregates};
 use super::api;
 use super::context::shared::SharedContext;
+use super::context::sql::RunEvents;
 use super::context::state::ScriptState;
 use super::dispatch::Dispatch;
 use super::evsel::role::Role;
@@ -111,6 +112,7 @@ impl Host {
         let highest = online_cpus().last().copied().unwrap_or(0);
         let sums = AggregateSettings { cpus: highest + 1, ..AggregateSettings::default() };
         context.share(&sums);
+        sums.sql.read_from(Box::new(RunEvents(context.clone())));
         let globals = vm.lua().create_table()?;
         let aggregates = Aggregates::register(vm.lua(), &globals, sums.clone())?;
         let trusted = api::register(&vm, &state, &context, &aggregates, &globals)?;

@@ -114,8 +114,8 @@ impl Timing {
     }
 }
 
-/// Returns the lowest and the highest value of the bucket that a value belongs to. They are the same
-/// for all histograms, so that those of several machines add up exactly.
+/// Returns the lowest and the highest value of the bucket that a value belongs to. They are the
+/// same for all histograms, so that those of several machines add up exactly.
 pub fn bucket_of(value: f64) -> (i64, i64) {
     let value = value.clamp(0.0, LONGEST_NS) as u64;
     // Values up to 255 have buckets of their own; from there on, each power of two has 128.

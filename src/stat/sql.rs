@@ -46,7 +46,7 @@ pub struct SqlStore {
     losses: SqlLosses,
 }
 
-/// What was not stored or not shown.
+/// Counts of events and rows that were not stored or not shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SqlLosses {
     /// Events beyond the limit, or that SQLite refused.

@@ -150,14 +150,15 @@ function t:name(key, name) end
 ---@return fun(): ...
 function t:each() end
 
---- A query over the events of each interval, in an embedded SQLite. Each event of the run is a table
---- with its name without the system (`sched__sched_switch` where two would have one name): its
---- fields, and `_time` (nanoseconds since the run began), `_cpu`, `_pid`, `_tid`, `_comm`. An unsigned
---- value above 2^63 is its negative counterpart; an array is text, `[1,2]`. The functions `ksymbol`,
---- `comm_get`, `syscall_name`, `ntohl`, `ntohs`, `htonl` and `htons` are those of expressions. A query
---- only reads, and has 5 s. Events beyond `rows` in an interval are counted as evicted.
+--- A query over the events of each interval, in an embedded SQLite. Each event of the run is a
+--- table with its name without the system (`sched__sched_switch` where two would have one name):
+--- its fields, and `_time` (nanoseconds since the run began), `_cpu`, `_pid`, `_tid`, `_comm`. An
+--- unsigned value above 2^63 is its negative counterpart; an array is text, `[1,2]`. The functions
+--- `ksymbol`, `comm_get`, `syscall_name`, `ntohl`, `ntohs`, `htonl` and `htons` are those of
+--- expressions. A query only reads, and has 5 s. Events beyond `rows` in an interval are counted as
+--- evicted.
 ---
----     local calls = sql { "SELECT syscall_name(id) AS call, count(*) AS n FROM sys_enter GROUP BY id" }
+---     local calls = sql { "SELECT syscall_name(id) AS call, count(*) FROM sys_enter GROUP BY id" }
 ---     evsel("raw_syscalls:sys_enter", function(e) calls:add(e) end)
 ---@param spec perilune.SqlSpec
 ---@return perilune.Sql

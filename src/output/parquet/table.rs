@@ -43,7 +43,7 @@ struct FileInProgress {
     writer: SerializedFileWriter<File>,
 }
 
-/// What all tables of a run share.
+/// The state that all tables of a run share.
 pub(super) struct TableContext {
     pub(super) partition: Partition,
     /// A file is finished at this size.
@@ -153,7 +153,7 @@ impl ParquetTable {
         self.columns.len() - 1
     }
 
-    /// Returns a column name that engines, which ignore case, tell from the others.
+    /// Returns a column name that differs from the others for engines, which ignore case.
     fn free_name(&self, name: &str) -> String {
         let mut name = if name.is_empty() { "_".to_owned() } else { name.to_owned() };
         let is_taken = |name: &str| {

@@ -11,7 +11,6 @@ use std::rc::Rc;
 
 use super::RunContext;
 use super::notes::NoOutput;
-use super::sql::RunEvents;
 use super::texts::Texts;
 use crate::base::report::draw::{Draw, Level, Stamp};
 use crate::base::report::heat::Heat;
@@ -181,7 +180,6 @@ impl SharedContext {
             context.naming = sums.naming.clone();
             context.owners = sums.owners.clone();
         });
-        sums.sql.read_from(Box::new(RunEvents(Rc::downgrade(&self.0))));
         // Weak, because the context holds the owners, which hold this closure.
         let inner = Rc::downgrade(&self.0);
         sums.owners.look_up_with(Box::new(move |event| {

@@ -1,9 +1,6 @@
 //! The events of a run as rows of SQL.
 
-use std::rc::Weak;
-
-use super::RunContext;
-use super::shared::{ContextCell, enter};
+use super::shared::SharedContext;
 use crate::base::event::value::Value;
 use crate::base::text::unescape::until_nul;
 use crate::stat::leaf::BorrowedEvent;
@@ -12,18 +9,12 @@ use crate::stat::sql::{SqlSample, SqlSource, VisitEvent};
 /// Fields of an event without a format: a sample of a counter or a clock.
 const SAMPLE: [&str; 3] = ["period", "ip", "addr"];
 
-/// The run whose events are rows. Weak, because the aggregates that hold it belong to the run.
-pub(super) struct RunEvents(pub(super) Weak<ContextCell>);
-
-impl RunEvents {
-    fn with<R: Default>(&self, work: impl FnOnce(&mut RunContext) -> R) -> R {
-        self.0.upgrade().map_or_else(R::default, |context| enter(&context, work))
-    }
-}
+/// The run whose events are rows.
+pub(in crate::script) struct RunEvents(pub(in crate::script) SharedContext);
 
 impl SqlSource for RunEvents {
     fn events(&self) -> Vec<(String, Vec<String>)> {
-        self.with(|context| {
+        self.0.with(|context| {
             let described = context.roles.iter().map(|event| {
                 let opened = event.opened();
                 let fields = opened.fields.into_iter().map(|(name, _)| name);
@@ -35,7 +26,7 @@ impl SqlSource for RunEvents {
     }
 
     fn read(&self, event: &BorrowedEvent<'_>, visit: &mut VisitEvent<'_>) {
-        self.with(|context| {
+        self.0.with(|context| {
             let slot = event.slot;
             let Some(role) = context.roles.get(slot.ev as usize).cloned() else { return };
             let comm = context.comm_of_slot(slot);
@@ -62,11 +53,11 @@ impl SqlSource for RunEvents {
     }
 
     fn ksymbol(&self, address: u64) -> Option<String> {
-        self.with(|context| context.symbols.name(address).map(str::to_owned))
+        self.0.with(|context| context.symbols.name(address).map(str::to_owned))
     }
 
     fn comm(&self, tid: u32) -> String {
-        self.with(|context| {
+        self.0.with(|context| {
             let comm = context.comm_of(tid, 0);
             String::from_utf8_lossy(until_nul(&comm)).into_owned()
         })

@@ -1,5 +1,5 @@
-//! What a query may do: read tables and call functions. Everything else is refused before it is
-//! compiled, so a query cannot attach, write or load a file.
+//! Permissions of a query: it reads tables and calls functions. Everything else is refused before
+//! it is compiled, so a query cannot attach, write or load a file.
 
 use rusqlite::Connection;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};

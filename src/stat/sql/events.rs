@@ -50,7 +50,7 @@ impl<'a> SqlSample<'a> {
 pub type VisitEvent<'v> =
     dyn FnMut(&SqlSample<'_>, &mut dyn Iterator<Item = (&str, Value<'_>)>) + 'v;
 
-/// What a database asks the run.
+/// The run, as a database queries it.
 pub trait SqlSource {
     /// Returns name and fields of the event of each role; None for a role without fields.
     fn events(&self) -> Vec<(String, Vec<String>)>;
