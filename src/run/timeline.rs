@@ -10,6 +10,7 @@ use crate::base::report::draw::{Level, Stamp};
 use crate::output::file;
 use crate::output::perfetto::{Perfetto, TracedMachine};
 use crate::script::host::Host;
+use crate::script::option::value::OptionValue;
 use crate::sys::clock::{since_boot, wall_and_monotonic};
 use crate::sys::cpus::online_cpus;
 use crate::sys::machine::kernel_release;
@@ -56,7 +57,7 @@ fn begin_on(request: &RunRequest, host: &Host, machine: &dyn Fn() -> TracedMachi
     let out = file::open_growing(Path::new(path)).context("--perfetto")?;
     let context = host.context();
     context.set_timeline(Box::new(Perfetto::new(Box::new(out), &machine())));
-    let filtered = request.values.get("filter").is_some_and(|value| value.is_given());
+    let filtered = request.values.get("filter").is_some_and(OptionValue::is_given);
     let is_partial = filtered || host.watches_some_tasks();
     if is_partial && host.roles().iter().any(|role| role.event.is_scheduler_event()) {
         context.note(

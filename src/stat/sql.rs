@@ -191,8 +191,7 @@ impl SqlStore {
         };
         self.db.progress_handler(STEPS, Some(is_stopped)).map_err(failed)?;
         let mut statement = self.prepare()?;
-        let columns: Vec<String> =
-            statement.column_names().into_iter().map(str::to_owned).collect();
+        let columns: Vec<String> = statement.column_names().map(str::to_owned).collect();
         let mut found = SqlResult { columns, rows: Vec::new() };
         let mut rows = statement.query([]).map_err(failed)?;
         let mut beyond = 0;

@@ -262,7 +262,7 @@ impl ParquetColumn {
                     statistics: self.statistics(),
                     ..self.chunk(levels, repeated)
                 };
-                encoder.append(group, place, chunk)?;
+                encoder.append(group, place, &chunk)?;
             }
             ColumnKind::Int | ColumnKind::Uint => {
                 put::<Int64Type, W>(group, &self.numbers.plain, levels, repeated)?;
@@ -272,7 +272,7 @@ impl ParquetColumn {
             }
             ColumnKind::Text | ColumnKind::Bytes | ColumnKind::Texts => {
                 let chunk = self.chunk(levels, repeated);
-                encoder.append(group, place, chunk)?;
+                encoder.append(group, place, &chunk)?;
             }
             ColumnKind::Buckets => {
                 for part in [&self.integers, &self.highs, &self.counts] {

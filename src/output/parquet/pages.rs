@@ -52,7 +52,7 @@ impl PageEncoder {
         &mut self,
         group: &mut SerializedRowGroupWriter<'_, W>,
         column: ColumnDescPtr,
-        chunk: DictionaryChunk<'_>,
+        chunk: &DictionaryChunk<'_>,
     ) -> Result<()> {
         let mut out = TrackedWrite::new(Vec::with_capacity(self.compressed.capacity() + 256));
         let mut writer = SerializedPageWriter::new(&mut out);

@@ -11,8 +11,11 @@ use crate::base::report::timeline::TimelineEvent;
 /// Bytes of a CPU's events that make a bundle.
 const BUNDLE: usize = 32 << 10;
 
-/// Known events: name, number in `FtraceEvent`, and the number of each field in its message.
-const KNOWN: &[(&str, u32, &[(&str, u32)])] = &[
+/// A known event: name, number in `FtraceEvent`, and the number of each field in its message.
+type KnownEvent = (&'static str, u32, &'static [(&'static str, u32)]);
+
+/// The known events.
+const KNOWN: &[KnownEvent] = &[
     (
         "sched:sched_switch",
         4,

@@ -177,7 +177,7 @@ impl SharedContext {
             if let Some(tap) = &mut context.timeline {
                 let tasks = &context.tasks;
                 tasks.tids().for_each(|tid| {
-                    task_of(tasks, tid).iter().for_each(|task| tap.sink.task(task))
+                    task_of(tasks, tid).iter().for_each(|task| tap.sink.task(task));
                 });
             }
         });
