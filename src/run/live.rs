@@ -3,8 +3,11 @@
 use std::rc::Rc;
 use std::time::Instant;
 
+use anyhow::anyhow;
+
 use super::Outcome;
 use super::banner::print_banner;
+use super::budget::{self, BudgetKeeper};
 use super::catalog::MachineCatalog;
 use super::cgroups;
 use super::counters_only::check_counters;
@@ -46,6 +49,7 @@ pub(super) fn run(
     started: Instant,
 ) -> anyhow::Result<Outcome> {
     let settings = &request.options;
+    budget::check(request)?;
     let mut workload = workload::prepare(settings)?;
     let catalog = Rc::new(MachineCatalog::default());
     let scope = WatchScope::of(request, workload.as_ref())?;
@@ -58,6 +62,8 @@ pub(super) fn run(
     check_counters(&roles, settings)?;
     let mut openings = cgroups::limited(openings(&roles)?, settings.cgroup.as_deref())?;
     let cpus = of_rings(&scope.cpus, &mut openings);
+    budget::weigh(request, &roles, &mut openings, scope.tasks.is_some())?;
+    let mut budget = BudgetKeeper::begin(request, &openings, catalog.tracefs());
     let metrics = MetricsServer::begin(request, host.context())?;
     let own_tid = own_tid(&catalog, &roles)?;
     let own_tids = own_tid.into_iter().chain(metrics.iter().map(MetricsServer::tid)).collect();
@@ -76,10 +82,7 @@ pub(super) fn run(
     let screen = begin_output(&host, request, &mut live, &roles)?;
     let context = host.context().clone();
     prepare_naming(&host, settings, &source, &catalog);
-    if settings.stats {
-        host.watch_compiler()?;
-        host.sample_interpreter()?;
-    }
+    watch_script(&mut host, settings)?;
 
     live.enable_side()?;
     read_tasks(&host, &source, workload.is_some());
@@ -100,7 +103,8 @@ pub(super) fn run(
     let cost = Overhead::start(started);
     let tasks = source.tasks.as_deref();
     let boost = raise_priority(settings, host.context());
-    let mut upkeep = Upkeep { boost, changes: MachineChanges::begin(&live) };
+    budget.iter_mut().for_each(|budget| budget.start(&source));
+    let mut upkeep = Upkeep { boost, changes: MachineChanges::begin(&live), budget };
     let watched = watch(
         &mut host,
         &mut live,
@@ -114,8 +118,17 @@ pub(super) fn run(
     upkeep.changes.stop(&live);
     let ended = workload::end(workload.as_mut(), host.context());
     watched?;
-    let outcome = finish(host, live, show, &schedule, request, &cost, upkeep.changes)?;
+    let outcome = finish(host, live, show, &schedule, request, &cost, upkeep)?;
     Ok(outcome.of_workload(ended))
+}
+
+/// Records how the script is compiled and how long it runs, with `--stats`.
+fn watch_script(host: &mut Host, settings: &RunOptions) -> anyhow::Result<()> {
+    if settings.stats {
+        host.watch_compiler()?;
+        host.sample_interpreter()?;
+    }
+    Ok(())
 }
 
 /// Connects the script to the open events.
@@ -165,6 +178,7 @@ fn raise_priority(settings: &RunOptions, shared: &SharedContext) -> Option<RtBoo
 struct Upkeep {
     boost: Option<RtBoost>,
     changes: MachineChanges,
+    budget: Option<BudgetKeeper>,
 }
 
 /// Delivers events until the run ends.
@@ -205,7 +219,8 @@ fn watch(
         upkeep.boost.iter_mut().for_each(RtBoost::update);
         let context = host.context().clone();
         upkeep.changes.check(live, &context, host);
-        if host.ended() || quit || over || show.closed() || live.now() >= schedule.end {
+        let exceeds = upkeep.budget.as_mut().is_some_and(|budget| budget.check(live, &context));
+        if exceeds || host.ended() || quit || over || show.closed() || live.now() >= schedule.end {
             return Ok(());
         }
     }
@@ -247,6 +262,7 @@ fn coverage(host: &Host, live: &Live, lost: Option<u64>) -> Coverage {
     coverage.disordered += live.disordered();
     coverage.truncated += live.truncated();
     coverage.undelivered = live.undelivered();
+    coverage.thinned = live.thinned();
     coverage
 }
 
@@ -257,7 +273,7 @@ fn finish(
     schedule: &Schedule,
     request: &RunRequest,
     cost: &Overhead,
-    mut changes: MachineChanges,
+    mut upkeep: Upkeep,
 ) -> anyhow::Result<Outcome> {
     let settings = &request.options;
     show.lower();
@@ -266,7 +282,7 @@ fn finish(
     // they are neither handled nor counted as lost.
     let now = live.now().min(schedule.end);
     live.drain(schedule.end, &mut host);
-    changes.end(&mut live, &mut host);
+    upkeep.changes.end(&mut live, &mut host);
     let lost_at_end = live.lost(true);
     live.look_for_undelivered(true);
     if live.side_lost() > 0 {
@@ -294,11 +310,15 @@ fn finish(
     show.last(now, &parts, &totals, &coverage);
     show.metrics(host.take_measured(), &parts, &coverage);
     show.files(host.take_flames(), now, &coverage, true);
-    show.costs(now, settings, &host, cost, &coverage);
+    let spent = upkeep.budget.as_ref().map(|budget| budget.stats(&live));
+    show.remark(spent.map(|spent| budget::summary(&spent)).as_deref());
+    show.costs(now, settings, &host, (cost, spent), &coverage);
+    let exceeded = upkeep.budget.as_ref().and_then(BudgetKeeper::exceeded);
     let shown = show.end();
     host.leave();
     close(live, settings.quiet);
     shown?;
+    exceeded.map_or(Ok(()), |why| Err(anyhow!(why)))?;
     Ok(if coverage.errors > 0 { Outcome::ScriptErrors } else { Outcome::Done })
 }
 

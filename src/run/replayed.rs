@@ -85,7 +85,7 @@ pub(super) fn run(
     let coverage = host.coverage(None);
     show.last(now, &parts, &totals, &coverage);
     show.files(host.take_flames(), now, &coverage, true);
-    show.costs(now, settings, &host, &cost, &coverage);
+    show.costs(now, settings, &host, (&cost, None), &coverage);
     show.end()?;
     Ok(if coverage.errors > 0 { Outcome::ScriptErrors } else { Outcome::Done })
 }

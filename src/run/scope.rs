@@ -91,6 +91,7 @@ pub(super) fn setting(
         aggregate_memory: settings.aggregate_mem as usize,
         totals: settings.total,
         metrics: settings.prometheus.is_some(),
+        estimated: settings.budget.is_some(),
         flame: flames::options(&request.values),
     })
 }

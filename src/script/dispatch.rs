@@ -218,6 +218,9 @@ impl Dispatch {
         native.set("order", address(addresses.order))?;
         native.set("kinds", address(addresses.kinds))?;
         native.set("starts", address(addresses.starts))?;
+        native.set("weights", address(addresses.weights))?;
+        let weight = self.shared.with(|context| context.weight.clone());
+        native.set("weight", weight.varies().then(|| address(weight.address())))?;
         native.set("failed", self.failing(addresses)?)?;
         native.set("fill", template_function(self.trusted.lua())?)?;
         self.trusted.run("driver", DRIVER, native)

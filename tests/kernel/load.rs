@@ -6,6 +6,7 @@
 //! only: the test has other threads, which may hold locks at the fork.
 
 mod measured;
+mod mixed;
 mod names;
 mod sleeps;
 mod spin;
@@ -14,6 +15,7 @@ pub(crate) use measured::{
     Pipes, SharedPage, alternate, faults, getppid_until_stopped, never_idle, sleeps_in_storms,
     vforks,
 };
+pub(crate) use mixed::{CALLS, mixed_calls, numbers_of};
 pub(crate) use names::{links_names, opens, opens_names, opens_untouched_name};
 
 pub(crate) use sleeps::sleeps;

@@ -8,6 +8,7 @@
 
 mod blktrace;
 mod breakpoints;
+mod budget;
 mod changes;
 mod command;
 mod container_names;
@@ -83,6 +84,7 @@ fn main() -> ExitCode {
         tests(),
         blktrace::tests(),
         breakpoints::tests(),
+        budget::tests(),
         breakpoints::registers::tests(),
         breakpoints::waiting::tests(),
         changes::tests(),

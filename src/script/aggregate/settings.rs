@@ -4,7 +4,10 @@ use super::flame::{DrawnGraph, FlameOptions};
 use crate::{
     base::report::flame::Flame,
     stack::{Stacks, naming::Naming},
-    stat::{budget::Budget, heat_map::HeatMap, leaf::SharedAggregate, owners::Owners},
+    stat::{
+        budget::Budget, heat_map::HeatMap, leaf::SharedAggregate, owners::Owners,
+        weight::EventWeight,
+    },
 };
 use std::{
     cell::{Cell, OnceCell, RefCell},
@@ -44,6 +47,8 @@ pub struct AggregateSettings {
     pub owners: Rc<Owners>,
     /// Memory budget of all aggregates together.
     pub budget: Rc<Budget>,
+    /// Weight of the event that is being handled; varies with `--budget`.
+    pub weight: Rc<EventWeight>,
     /// Whether columns show raw values, without calling the script's functions.
     pub plain: Rc<Cell<bool>>,
     /// Whether aggregates are declared by the source of another monitor's events, which has no

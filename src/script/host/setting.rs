@@ -45,6 +45,8 @@ pub struct Setting {
     pub totals: bool,
     /// `--prometheus`: collect the measurements of each report.
     pub metrics: bool,
+    /// `--budget`: a record may stand for several events.
+    pub estimated: bool,
 }
 
 impl Setting {
@@ -66,6 +68,7 @@ impl Setting {
             flame: None,
             totals: false,
             metrics: false,
+            estimated: false,
         }
     }
 

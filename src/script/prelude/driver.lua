@@ -11,6 +11,9 @@ local slots = cast("const perilune_slot *", native.slots)
 local order = cast("const uint16_t *", native.order)
 local kinds = cast("const uint16_t *", native.kinds)
 local starts = cast("const uint16_t *", native.starts)
+-- The weight of each slot, and where aggregates read that of the current event; nil if all are 1.
+local weights = native.weight and cast("const uint32_t *", native.weights)
+local weight = native.weight and cast("double *", native.weight)
 
 local cursor, live, leave = view.cursor, view.live, view.leave
 local setmetatable = setmetatable
@@ -26,7 +29,7 @@ local setmetatable = setmetatable
 -- A predicate, which also has `...`, belongs to the walk: the handler is not changed.
 -- Each event gets a view of its own, see view.lua.
 local source = [[
-local cursor, live, slots, order, handler, setmetatable, meta, met, hidden = ...
+local cursor, live, slots, order, handler, setmetatable, meta, met, hidden, weights, weight = ...
 local function one(...)
   local n = live.n + 1
   live.n, live.role = n, $role
@@ -60,9 +63,13 @@ if cursor.s.pid ~= hidden then
 end
 handler(e)]]
 
+-- And with weights.
+local weighed = "weight[0] = weights[order[cursor.at]] $handle"
+
 local function source_of(role, met, counting)
   local handle = counting and counted or "handler(e)"
   if met then handle = fill(chosen, { handle = handle }) end
+  if weight then handle = fill(weighed, { handle = handle }) end
   return fill(source, { handle = handle, role = role })
 end
 
@@ -84,8 +91,9 @@ local M = {}
 -- role are not counted, or -2 for none.
 function M.set(role, handler, met, hidden)
   local text = source_of(role, met, hidden)
-  ones[role], manies[role] = loadstring(text, "=perilune:driver")(
-    cursor, live, slots, order, handler, setmetatable, view.meta(role), met, hidden)
+  local chunk, meta = loadstring(text, "=perilune:driver"), view.meta(role)
+  ones[role], manies[role] = chunk(
+    cursor, live, slots, order, handler, setmetatable, meta, met, hidden, weights, weight)
 end
 
 --- Returns how many events predicates have rejected so far.
