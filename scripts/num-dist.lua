@@ -9,7 +9,7 @@ local flat, keys = require "flat", require "key"
 
 local m = monitor {
   summary = "distribution of any field or expression of an event",
-  group = "events", options = {
+  group = "events", independent = true, options = {
     events { "event", short = "e", required = true, attrs = { num = expr, key = expr },
       help = "events: sys:name[/filter/num=EXPR/key=EXPR/…],…" },
     expr { "key", short = "k", help = "a distribution for each value of this expression" },

@@ -8,7 +8,7 @@ local cpu_modes = require "cpu_modes"
 
 local m = monitor {
   summary = "page faults by process, function and page",
-  group = "memory", emits = { text { "function" }, text { "address" } },
+  group = "memory", independent = true, emits = { text { "function" }, text { "address" } },
   options = {
     event { "event", short = "e", default = "page-faults",
       help = "page-faults, minor-faults, major-faults, exceptions:page_fault_user" },

@@ -5,7 +5,7 @@
 --   perilune signal --filter 'nginx*' -g
 local m = monitor {
   summary = "signals generated: sender, target, result",
-  group = "processes", order = true, emits = {},
+  group = "processes", order = true, independent = true, emits = {},
   options = {
     "call-graph", "flame-graph",
     text { "filter", value = "GLOBS",

@@ -12,7 +12,7 @@ local keys = require "key"
 
 local m = monitor {
   summary = "call chains that lead to an event, by number or by a sum",
-  group = "events", order = false,
+  group = "events", order = false, independent = true,
   options = {
     event { "event", short = "e", required = true, value = "EVENT",
       help = "an event: sys:name, uprobe:FILE:FUNCTION, kprobe:FUNCTION, page-faults, …" },

@@ -14,7 +14,7 @@ local keys = require "key"
 local m = monitor {
   summary = "count and sum events per key, sorted",
   group = "events",
-  order = false, every = "1s", screen = true,
+  order = false, every = "1s", screen = true, independent = true,
   options = {
     events { "event", short = "e", required = true, groups = 1,
       help = "events: sys:name[/filter/key=…/top-by=…/top-add=…/comm=…/alias=…/printkey=…/],…",

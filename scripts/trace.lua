@@ -9,7 +9,7 @@ local explore = require "explore"
 
 local m = monitor {
   summary = "print events and their fields as they happen",
-  group = "events", order = true, emits = {},
+  group = "events", order = true, independent = true, emits = {},
   options = {
     events { "event", short = "e", required = true,
       help = "events to print: sys:name[/filter/stack/…/],…; globs are allowed" },

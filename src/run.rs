@@ -26,6 +26,7 @@ use crate::sys::terminal::{self, Terminal};
 use request::{RunOptions, RunRequest};
 
 mod banner;
+mod budget;
 pub mod catalog;
 mod cgroups;
 mod counters_only;

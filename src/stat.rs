@@ -26,6 +26,7 @@ pub mod sql;
 pub mod states;
 pub mod strings;
 pub mod sum;
+pub mod weight;
 pub mod word;
 
 /// A table that reports print: read, cleared for the next interval, and merged over a run.

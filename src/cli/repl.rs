@@ -78,6 +78,7 @@ pub fn run(
         ("--total", common.total),
         ("--stats", common.stats),
         ("--realtime", common.realtime),
+        ("--budget", common.budget.is_some()),
     ];
     if let Some((what, _)) = elsewhere.iter().find(|(_, given)| *given) {
         return Err(CommandError::Usage(format!("repl: {what} applies only to monitors; omit it")));

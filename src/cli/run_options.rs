@@ -66,6 +66,9 @@ pub fn options() -> Vec<OptionSpec> {
         ("realtime", None, Flag, "", "",
             "run at SCHED_RR priority 1 (at most 50 % of a CPU) to lose fewer events on a busy \
              machine"),
+        ("budget", None, Text, "PCT", "",
+            "limit the cost to PCT percent of the CPUs: record 1 in N events, and estimate"),
+        ("strict", None, Flag, "", "", "end a run that exceeds --budget, instead of estimating"),
         ("order", None, Flag, "", "", "deliver the events of all CPUs in time order"),
         ("no-order", None, Flag, "", "", "deliver the events as they arrive"),
         ("user-callchain", None, Flag, "", "", "record only the user-space frames of stacks"),
@@ -175,6 +178,8 @@ pub fn meaning(values: &OptionValues) -> Result<(RunOptions, Vec<String>)> {
         start_at: text(values, "start-at").map(StartAt::parse).transpose().context("--start-at")?,
         mmap_pages: pages(values, &mut notes).context("-m")?,
         watermark: watermark(values).context("--watermark")?,
+        budget: text(values, "budget").map(share).transpose()?,
+        strict: flag("strict"),
         order: match (flag("order"), flag("no-order")) {
             (true, true) => bail!("--order and --no-order contradict each other; give one"),
             (true, _) => Some(true),
@@ -242,6 +247,10 @@ pub fn meaning(values: &OptionValues) -> Result<(RunOptions, Vec<String>)> {
         common.parquet.is_none() || common.output.is_none() && !common.total,
         "--parquet writes files of its own, each row once; omit -o and --total"
     );
+    ensure!(
+        common.budget.is_some() || !common.strict,
+        "--strict ends a run that exceeds its budget; add --budget, such as --budget 1%"
+    );
     Ok((common, notes))
 }
 
@@ -261,6 +270,7 @@ pub fn check_replay(common: &RunOptions) -> Result<()> {
         ("--prometheus", common.prometheus.is_some()),
         ("--otlp", common.otlp.is_some()),
         ("--start-at", common.start_at.is_some()),
+        ("--budget", common.budget.is_some()),
     ];
     for (what, given) in live {
         ensure!(!given, "{what} cannot be combined with --replay, which reads a file; omit it");
@@ -309,6 +319,18 @@ fn scrape_address(text: &str) -> Result<SocketAddr> {
             "--prometheus: `{text}` is not [ADDR:]PORT; for example 9464, 0.0.0.0:9464 or [::1]:9464"
         )
     })
+}
+
+/// Parses `1%` or `0.5`: a percentage, returned as a share.
+///
+/// # Errors
+/// It is not a number from 0.01 to 100.
+fn share(text: &str) -> Result<f64> {
+    let number = text.strip_suffix('%').unwrap_or(text).trim().parse::<f64>();
+    match number {
+        Ok(percent) if (0.01..=100.0).contains(&percent) => Ok(percent / 100.0),
+        _ => bail!("--budget: `{text}` is not a percentage from 0.01 to 100, such as 1%"),
+    }
 }
 
 fn text<'a>(values: &'a OptionValues, name: &str) -> Option<&'a str> {

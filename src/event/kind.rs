@@ -124,7 +124,7 @@ impl Event {
     pub fn is_writable_by_program(&self, sampling: &Sampling) -> bool {
         let every = sampling.freq.is_none() && sampling.period.unwrap_or(1) == 1;
         let alone = sampling.group.is_none() && self.counted.is_empty();
-        every && alone && sampling.fields.is_empty() && !sampling.count
+        every && alone && sampling.fields.is_empty() && !sampling.count && !sampling.weighed
     }
 
     /// Returns the event as it is described in the header of a recording.

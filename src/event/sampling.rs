@@ -41,6 +41,8 @@ pub struct Sampling {
     pub group: Option<EventGroup>,
     /// The control group whose tasks it counts, as typed.
     pub cgroup: Option<Rc<str>>,
+    /// Write the event's count in each sample, so that one event in N can be sampled and weighed.
+    pub weighed: bool,
     /// Fields of the sample that a script reads and few events have.
     pub extra: SampleFields,
     /// Further `perf_event_attr` fields, by their kernel names.

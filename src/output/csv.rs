@@ -298,7 +298,7 @@ impl Draw for Csv {
         let coverage = Coverage { exited: 0, ..*coverage };
         if !coverage.is_perfect() {
             let mut text = Vec::new();
-            push_problems(&mut text, &coverage.problems());
+            push_problems(&mut text, &coverage.gaps());
             let of = if last { "coverage of the run" } else { "coverage" };
             self.message(&format!("{of}: {}", String::from_utf8_lossy(&text)));
         }

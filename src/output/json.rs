@@ -8,12 +8,13 @@
 //!   output prints it.
 //! - `row`: `table`, then a key per column; the table of a single row is the monitor.
 //! - `hist`: `name unit`, a key per key column, `buckets: [[low, high, count], …]` with inclusive
-//!   bounds.
+//!   bounds; if counts are estimates (`--budget`), `count_errors: [error, …]`.
 //! - `note`: `level` (`info warning alert error`), `text`.
-//! - `coverage`: `final`, `events`, `filtered`, each count of [`Coverage::problems`]
-//!   (`unsent` unless it is 0), `starts`, `open`.
+//! - `coverage`: `final`, `events`, `filtered`, each count of [`Coverage::gaps`] (`unsent` unless it
+//!   is 0), `starts`, `open`.
 //! - `stats`: `events own_cpu_ns ns_per_event` (null below 1000 events) `lost max_rss_kb start_ms`,
-//!   `traces traces_aborted traces_flushed`, `interpreted` (0 to 1; null with too few samples).
+//!   `traces traces_aborted traces_flushed`, `interpreted` (0 to 1; null with too few samples);
+//!   with `--budget` also `budget_percent cost_percent own_percent kernel_percent one_in_max`.
 //!
 //! Values and names:
 //!
@@ -71,7 +72,7 @@ const EVENT: &[&str] = &[
     "stack",
 ];
 const ROW: &[&str] = &["type", "time", "monitor", "table"];
-const HIST: &[&str] = &["type", "time", "monitor", "name", "unit", "buckets"];
+const HIST: &[&str] = &["type", "time", "monitor", "name", "unit", "buckets", "count_errors"];
 
 impl Json {
     /// Returns JSON output to a writer, for a monitor.
@@ -157,6 +158,17 @@ impl Json {
             out.push(b']');
         }
         out.push(b']');
+        if !hist.errors.is_empty() {
+            let out = self.fixed("count_errors");
+            out.push(b'[');
+            for (i, error) in hist.errors.iter().enumerate() {
+                if i > 0 {
+                    out.push(b',');
+                }
+                push_float(out, *error);
+            }
+            out.push(b']');
+        }
         self.close();
     }
 }
@@ -237,7 +249,7 @@ impl Draw for Json {
         digits::push_u64(self.fixed("events"), coverage.events);
         digits::push_u64(self.fixed("filtered"), coverage.filtered);
         // Only `--otlp` sends anything.
-        let problems = coverage.problems().into_iter();
+        let problems = coverage.gaps().into_iter();
         for (name, count) in problems.filter(|(name, count)| *name != "unsent" || *count > 0) {
             digits::push_u64(self.fixed(name), count);
         }
@@ -259,6 +271,13 @@ impl Draw for Json {
         digits::push_u64(self.fixed("traces_aborted"), compiler.aborted);
         digits::push_u64(self.fixed("traces_flushed"), compiler.flushed);
         push_float(self.fixed("interpreted"), compiler.interpreted.unwrap_or(f64::NAN));
+        if let Some(budget) = &stats.budget {
+            push_float(self.fixed("budget_percent"), budget.budget_percent);
+            push_float(self.fixed("cost_percent"), budget.cost_percent());
+            push_float(self.fixed("own_percent"), budget.own_percent);
+            push_float(self.fixed("kernel_percent"), budget.kernel_percent);
+            digits::push_u64(self.fixed("one_in_max"), budget.one_in_max);
+        }
         self.close();
     }
 

@@ -216,7 +216,7 @@ impl Draw for Parquet {
     fn coverage(&mut self, stamp: Stamp, coverage: &Coverage, last: bool) {
         let counts = [("events", coverage.events), ("filtered", coverage.filtered)];
         let states = [("starts", coverage.starts), ("open", coverage.open)];
-        let counts = counts.into_iter().chain(coverage.problems()).chain(states);
+        let counts = counts.into_iter().chain(coverage.gaps()).chain(states);
         let pairs: Vec<(&str, Cell)> = std::iter::once(("final", Cell::Bool(last)))
             .chain(counts.map(|(name, count)| (name, Cell::Int(count.into()))))
             .collect();

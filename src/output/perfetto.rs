@@ -382,7 +382,7 @@ impl Timeline for Perfetto {
         let (body, strings) = (&mut self.body, &mut self.strings);
         begin_event(body, strings, INSTANT, RUN, b"coverage");
         put_field(body, strings, b"events", &Value::Uint(coverage.events));
-        for (name, count) in coverage.problems() {
+        for (name, count) in coverage.gaps() {
             put_field(body, strings, name.as_bytes(), &Value::Uint(count));
         }
         self.track_packet(self.time(now.clock_ns));

@@ -49,7 +49,7 @@ impl Caption {
         let problems = Coverage { exited: 0, ..*coverage };
         if !problems.is_perfect() {
             subtitle.extend_from_slice(b"; coverage: ");
-            push_problems(&mut subtitle, &problems.problems());
+            push_problems(&mut subtitle, &problems.gaps());
         }
         let title = match title {
             "" => format!("{monitor}: {unit}"),

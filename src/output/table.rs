@@ -170,7 +170,7 @@ pub(super) fn push_hist(out: &mut Vec<u8>, hist: &DrawnHistogram, colour: Colour
         out.extend_from_slice(b" distribution");
     });
     out.push(b'\n');
-    for bucket in &hist.buckets {
+    for (at, bucket) in hist.buckets.iter().enumerate() {
         let mut low = Vec::new();
         digits::push_i64(&mut low, bucket.low);
         escape::push_shown_right(out, &low, bound);
@@ -186,7 +186,12 @@ pub(super) fn push_hist(out: &mut Vec<u8>, hist: &DrawnHistogram, colour: Colour
         let stars = u128::from(bucket.count) * u128::from(STARS) / u128::from(most.max(1));
         out.resize(out.len() + stars as usize, b'*');
         pad(out, stars as usize, STARS as usize);
-        out.extend_from_slice(b"|\n");
+        out.push(b'|');
+        if let Some(error) = hist.errors.get(at) {
+            out.extend_from_slice(" ±".as_bytes());
+            digits::push_u64(out, error.round() as u64);
+        }
+        out.push(b'\n');
     }
 }
 

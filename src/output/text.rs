@@ -197,7 +197,7 @@ impl Draw for TextOutput {
         let coverage = &Coverage { exited: 0, ..*coverage };
         let (intervals, before) = self.shown;
         // A run of one interval has printed it already.
-        let repeated = last && intervals == 1 && coverage.problems() == before.problems();
+        let repeated = last && intervals == 1 && coverage.gaps() == before.gaps();
         if coverage.is_perfect() || repeated {
             return;
         }
@@ -207,7 +207,7 @@ impl Draw for TextOutput {
         } else {
             b"coverage: "
         });
-        push_problems(out, &coverage.problems());
+        push_problems(out, &coverage.gaps());
         push_unpaired(out, coverage);
         if coverage.lost > 0 && self.look.pages > 0 {
             out.extend_from_slice(b"; a larger ring loses less: -m ");
@@ -215,6 +215,9 @@ impl Draw for TextOutput {
         }
         if coverage.undelivered > 0 {
             out.extend_from_slice(UNDELIVERED);
+        }
+        if coverage.thinned > Some(0) {
+            out.extend_from_slice(THINNED);
         }
         out.push(b'\n');
         if !last {
@@ -254,6 +257,10 @@ pub(super) fn push_problems(out: &mut Vec<u8>, problems: &[(&str, u64)]) {
 /// Printed after the count of events that the kernel counted and did not deliver.
 pub(super) const UNDELIVERED: &[u8] =
     b"; the kernel counted the undelivered events and wrote no record of them";
+
+/// Printed after the count of events that were counted and not recorded to stay within `--budget`.
+pub(super) const THINNED: &[u8] =
+    b"; the recorded events stand for the thinned ones, \xc2\xb1 is the 95 % confidence interval";
 
 /// Appends `; 558 of 600 starts (93 %) were not paired and are missing above`, if any were not.
 fn push_unpaired(out: &mut Vec<u8>, coverage: &Coverage) {

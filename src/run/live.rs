@@ -3,8 +3,11 @@
 use std::rc::Rc;
 use std::time::Instant;
 
+use anyhow::anyhow;
+
 use super::Outcome;
 use super::banner::print_banner;
+use super::budget::{self, BudgetKeeper};
 use super::catalog::MachineCatalog;
 use super::cgroups;
 use super::counters_only::check_counters;
@@ -49,6 +52,7 @@ pub(super) fn run(
     started: Instant,
 ) -> anyhow::Result<Outcome> {
     let settings = &request.options;
+    budget::check(request)?;
     let mut workload = workload::prepare(settings)?;
     let catalog = Rc::new(MachineCatalog::default());
     let scope = WatchScope::of(request, workload.as_ref())?;
@@ -62,6 +66,8 @@ pub(super) fn run(
     let mut openings = cgroups::limited(openings(&roles)?, settings.cgroup.as_deref())?;
     let cpus = of_rings(&scope.cpus, &mut openings);
     let exports = Exports::begin(settings, host.context())?;
+    budget::weigh(request, &roles, &mut openings, scope.tasks.is_some())?;
+    let mut budget = BudgetKeeper::begin(request, &openings, catalog.tracefs());
     let own_tid = own_tid(&catalog, &roles)?;
     let own_tids = own_tid.into_iter().chain(exports.tids()).collect();
     let mut source = source_request(&mut host, request, scope, cpus, own_tids, workload.as_ref());
@@ -81,10 +87,7 @@ pub(super) fn run(
     let screen = begin_output(&host, request, &mut live, &roles, &exports)?;
     let context = host.context().clone();
     prepare_naming(&host, settings, &source, &catalog);
-    if settings.stats {
-        host.watch_compiler()?;
-        host.sample_interpreter()?;
-    }
+    watch_script(&mut host, settings)?;
 
     if !start_at::wait(settings.start_at, settings.quiet, started)? {
         return ended_before_start();
@@ -110,7 +113,9 @@ pub(super) fn run(
     let cost = Overhead::start(started);
     let tasks = source.tasks.as_deref();
     let boost = raise_priority(settings, host.context());
-    let mut upkeep = Upkeep { boost, changes: MachineChanges::begin(&live), counts };
+    budget.iter_mut().for_each(|budget| budget.start(&source));
+    let changes = MachineChanges::begin(&live);
+    let mut upkeep = Upkeep { boost, changes, counts, budget };
     let watched = watch(
         &mut host,
         &mut live,
@@ -133,6 +138,15 @@ pub(super) fn run(
 fn ended_before_start() -> anyhow::Result<Outcome> {
     streams::print_message("note: ended before the time of --start-at; there is no report");
     Ok(Outcome::Done)
+}
+
+/// Records how the script is compiled and how long it runs, with `--stats`.
+fn watch_script(host: &mut Host, settings: &RunOptions) -> anyhow::Result<()> {
+    if settings.stats {
+        host.watch_compiler()?;
+        host.sample_interpreter()?;
+    }
+    Ok(())
 }
 
 /// Connects the script to the open events.
@@ -187,6 +201,7 @@ struct Upkeep {
     boost: Option<RtBoost>,
     changes: MachineChanges,
     counts: KernelCounts,
+    budget: Option<BudgetKeeper>,
 }
 
 /// Delivers events until the run ends.
@@ -227,7 +242,8 @@ fn watch(
         upkeep.boost.iter_mut().for_each(RtBoost::update);
         let context = host.context().clone();
         upkeep.changes.check(live, &context, host);
-        if host.ended() || quit || over || show.closed() || live.now() >= schedule.end {
+        let exceeds = upkeep.budget.as_mut().is_some_and(|budget| budget.check(live, &context));
+        if exceeds || host.ended() || quit || over || show.closed() || live.now() >= schedule.end {
             return Ok(());
         }
     }
@@ -292,6 +308,7 @@ pub(super) fn coverage(
     coverage.undelivered = live.undelivered();
     counts.add_to(&mut coverage);
     coverage.unsent = unsent;
+    coverage.thinned = live.thinned();
     coverage
 }
 
@@ -304,7 +321,7 @@ fn finish(
     cost: &Overhead,
     upkeep: Upkeep,
 ) -> anyhow::Result<Outcome> {
-    let Upkeep { mut changes, counts, .. } = upkeep;
+    let Upkeep { mut changes, counts, budget, .. } = upkeep;
     let settings = &request.options;
     show.lower();
     host.finishing();
@@ -341,11 +358,15 @@ fn finish(
     show.last(now, &parts, &totals, &coverage);
     show.metrics(now, &mut host, &parts, &coverage);
     show.files(host.take_flames(), now, &coverage, true);
-    show.costs(now, settings, &host, cost, &coverage);
+    let spent = budget.as_ref().map(|budget| budget.stats(&live));
+    show.remark(spent.map(|spent| budget::summary(&spent)).as_deref());
+    show.costs(now, settings, &host, (cost, spent), &coverage);
+    let exceeded = budget.as_ref().and_then(BudgetKeeper::exceeded);
     let shown = show.end();
     host.leave();
     close(live, counts, settings.quiet);
     shown?;
+    exceeded.map_or(Ok(()), |why| Err(anyhow!(why)))?;
     Ok(if coverage.errors > 0 { Outcome::ScriptErrors } else { Outcome::Done })
 }
 

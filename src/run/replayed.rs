@@ -88,7 +88,7 @@ pub(super) fn run(
     show.last(now, &parts, &totals, &coverage);
     show.metrics(now, &mut host, &parts, &coverage);
     show.files(host.take_flames(), now, &coverage, true);
-    show.costs(now, settings, &host, &cost, &coverage);
+    show.costs(now, settings, &host, (&cost, None), &coverage);
     show.end()?;
     Ok(if coverage.errors > 0 { Outcome::ScriptErrors } else { Outcome::Done })
 }

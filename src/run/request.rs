@@ -99,6 +99,10 @@ pub struct RunOptions {
     /// `--watermark`: the fill level of a ring, 0 to 100 percent, that wakes the run; 0 wakes at
     /// every event.
     pub watermark: u8,
+    /// `--budget`: limit of the cost, as a share of the CPU time of the watched CPUs.
+    pub budget: Option<f64>,
+    /// `--strict`: end a run that exceeds its budget.
+    pub strict: bool,
     /// `--order` and `--no-order`; `None` for the monitor's default.
     pub order: Option<bool>,
     /// `--user-callchain` and `--kernel-callchain`: the part of stacks that is taken.

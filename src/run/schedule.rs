@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::request::RunRequest;
 use crate::base::report::coverage::Coverage;
-use crate::base::report::draw::{JitStats, Stats};
+use crate::base::report::draw::{BudgetStats, JitStats, Stats};
 use crate::base::text::units::human_ns;
 use crate::script::context::timers::last_due;
 use crate::script::host::Host;
@@ -90,7 +90,12 @@ impl Overhead {
         })
     }
 
-    pub(super) fn stats(&self, coverage: &Coverage, compiler: JitStats) -> Stats {
+    pub(super) fn stats(
+        &self,
+        coverage: &Coverage,
+        compiler: JitStats,
+        budget: Option<BudgetStats>,
+    ) -> Stats {
         let own_cpu_ns = machine::own_cpu_ns();
         let used = own_cpu_ns.saturating_sub(self.cpu_before_ns);
         let received = coverage.events + coverage.filtered;
@@ -102,6 +107,7 @@ impl Overhead {
             max_rss_kb: machine::max_rss_kb(),
             start_ms: self.start_ms,
             compiler,
+            budget,
         }
     }
 }

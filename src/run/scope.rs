@@ -91,6 +91,7 @@ pub(super) fn setting(
         aggregate_memory: settings.aggregate_mem as usize,
         totals: settings.total,
         metrics: settings.wants_measurements(),
+        estimated: settings.budget.is_some(),
         flame: flames::options(&request.values),
         timeline: flames::text(&request.values, "perfetto").is_some(),
     })

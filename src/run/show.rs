@@ -14,7 +14,7 @@ use super::profiles::Profiles;
 use super::request::{RunOptions, RunRequest};
 use super::schedule::Overhead;
 use crate::base::report::coverage::Coverage;
-use crate::base::report::draw::{Draw, Level, Report, Stamp};
+use crate::base::report::draw::{BudgetStats, Draw, Level, Report, Stamp};
 use crate::output::screen::{Screen, UserRequest};
 use crate::script::aggregate::flame::DrawnGraph;
 use crate::script::context::shared::SharedContext;
@@ -312,7 +312,7 @@ impl Show {
         time: f64,
         settings: &RunOptions,
         host: &Host,
-        cost: &Overhead,
+        (cost, budget): (&Overhead, Option<BudgetStats>),
         coverage: &Coverage,
     ) {
         if settings.stats || settings.verbose > 0 {
@@ -320,7 +320,7 @@ impl Show {
         }
         if settings.stats {
             host.uncompiled().iter().for_each(|place| self.remark(Some(place)));
-            let stats = cost.stats(coverage, host.compiler());
+            let stats = cost.stats(coverage, host.compiler(), budget);
             self.draw(time, |out, stamp| out.stats(stamp, &stats));
         }
     }

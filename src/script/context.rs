@@ -23,6 +23,7 @@ use crate::stack::{Stacks, chain};
 use crate::stat::event_copy::EventOwner;
 use crate::stat::leaf::BorrowedEvent;
 use crate::stat::owners::{Owners, PrintedCopy};
+use crate::stat::weight::EventWeight;
 use crate::symbol::KernelSymbols;
 use crate::task::cgroups::Cgroups;
 use crate::task::{Tasks, UNKNOWN, programs};
@@ -82,6 +83,8 @@ pub(super) struct RunContext {
     pub(super) stacks: Rc<RefCell<Stacks>>,
     /// Owners of the events that scripts keep.
     pub(super) owners: Rc<Owners>,
+    /// Weight of the event that is being handled.
+    pub(super) weight: Rc<EventWeight>,
     /// The kept event that is printed.
     pub(super) shown: PrintedCopy,
     /// History of events, if the script looks back.
@@ -129,6 +132,7 @@ impl RunContext {
             symbols: Rc::default(),
             stacks: Rc::default(),
             owners: Rc::default(),
+            weight: Rc::default(),
             shown: PrintedCopy::default(),
             past: Past::default(),
             naming: Rc::default(),

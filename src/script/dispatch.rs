@@ -223,6 +223,9 @@ impl Dispatch {
         if self.shared.has_timeline() {
             native.set("tap", address(leaf::tap as *const ()))?;
         }
+        native.set("weights", address(addresses.weights))?;
+        let weight = self.shared.with(|context| context.weight.clone());
+        native.set("weight", weight.varies().then(|| address(weight.address())))?;
         native.set("failed", self.failing(addresses)?)?;
         native.set("fill", template_function(self.trusted.lua())?)?;
         self.trusted.run("driver", DRIVER, native)

@@ -245,6 +245,9 @@ impl Host {
         self.limit_memory(setting.memory)?;
         self.limit_aggregates(setting.aggregate_memory);
         self.sums.by_thread.set(setting.per_thread);
+        if setting.estimated {
+            self.sums.weight.vary();
+        }
         let mut state = self.state.borrow_mut();
         state.cpus.clone_from(&setting.cpus);
         state.per_thread = setting.per_thread;

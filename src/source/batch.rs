@@ -9,6 +9,8 @@ pub struct Batch {
     order: Box<[u16; BATCH]>,
     kinds: Box<[u16; BATCH]>,
     starts: Box<[u16; BATCH + 1]>,
+    /// Weight of each slot, in a run whose records are weighed.
+    weights: Box<[u32; BATCH]>,
     counts: Vec<u16>,
     len: usize,
     /// Slots that it accepts; fewer if there is no room for more chains.
@@ -27,6 +29,8 @@ pub struct Addresses {
     pub kinds: *const u16,
     /// First position in `order` of each run, and one past the last run.
     pub starts: *const u16,
+    /// Weight of each slot.
+    pub weights: *const u32,
 }
 
 impl Batch {
@@ -37,6 +41,7 @@ impl Batch {
             order: boxed(0),
             kinds: boxed(0),
             starts: boxed(0),
+            weights: boxed(1),
             counts: vec![0; roles],
             len: 0,
             limit: BATCH,
@@ -56,6 +61,7 @@ impl Batch {
             order: self.order.as_ptr(),
             kinds: self.kinds.as_ptr(),
             starts: self.starts.as_ptr(),
+            weights: self.weights.as_ptr(),
         }
     }
 
@@ -87,6 +93,13 @@ impl Batch {
                 true
             }
             None => false,
+        }
+    }
+
+    /// Sets the weight of the slot that was added last.
+    pub(super) fn weigh_last(&mut self, weight: u32) {
+        if let Some(place) = self.len.checked_sub(1).and_then(|last| self.weights.get_mut(last)) {
+            *place = weight;
         }
     }
 

@@ -1,4 +1,4 @@
-//! Increases of counters, as a source yields them.
+//! Increases of counters, as a source yields them, and numbers of thinned events.
 
 /// Increase of a counter on one instance since the last reading.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -13,4 +13,31 @@ pub struct CountDelta {
     pub share: f64,
     /// Whether it was multiplexed.
     pub scaled: bool,
+}
+
+/// Number of events that can be thinned, and of their samples.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Events that the kernel counted up to the last sample.
+    pub events: u64,
+    /// Samples that were read.
+    pub samples: u64,
+    /// Events that these samples stand for.
+    pub weight: u64,
+}
+
+impl Tally {
+    /// Returns the sum of two.
+    pub fn plus(self, other: Tally) -> Tally {
+        Tally {
+            events: self.events + other.events,
+            samples: self.samples + other.samples,
+            weight: self.weight + other.weight,
+        }
+    }
+
+    /// Returns the number of events without a sample that others stand for.
+    pub fn thinned(self) -> u64 {
+        self.weight - self.samples
+    }
 }

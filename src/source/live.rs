@@ -11,6 +11,7 @@ mod loss_windows;
 mod losses;
 mod merge;
 mod side_band;
+mod thinning;
 mod undelivered;
 mod unscheduled;
 

@@ -212,8 +212,13 @@ pub(super) fn open_event(
     let filter = perf_events.open(opened)?;
     let (rings, refused) = (opened.rings.iter().map(|ring| ring.cpu), &filter.refused[..]);
     let tasks_checked = opened.tasks_checked;
-    let attr = &perf_events.attr;
-    let decoder = decoders::of_opening(opening, request, attr, refused, rings, tasks_checked)?;
+    let mut attr = perf_events.attr;
+    if opening.sampling.weighed
+        && let Some(open) = opened.events.iter().rev().find(|open| open.opening == index)
+    {
+        attr.raw().read_format = open.event.attr().as_raw().read_format;
+    }
+    let decoder = decoders::of_opening(opening, request, &attr, refused, rings, tasks_checked)?;
     opened.decoders.push(decoder);
     opened.filters.push(filter.text);
     opened.refused.extend(filter.refused);

@@ -134,7 +134,34 @@ impl Opening {
         let sampling = &self.sampling;
         let often = sampling.freq.is_none() && sampling.period.unwrap_or(1) == 1;
         let plain = sampling.fields.iter().all(|(name, _)| name == WAKEUP);
-        each && often && !sampling.count && plain
+        each && often && !sampling.count && plain && !sampling.weighed
+    }
+
+    /// Requests the weights of its samples, so that it can be thinned.
+    ///
+    /// # Errors
+    /// Its samples cannot be thinned, for this reason.
+    pub fn weigh(&mut self) -> Result<(), &'static str> {
+        let (event, sampling) = (self.event.kind(), &self.sampling);
+        let refused = [
+            (event.has_rate(), "it is sampled by time, so -F or -c bounds its cost"),
+            (event.counts_time(), "it counts nanoseconds, not events"),
+            (
+                sampling.freq.is_some() || sampling.period.unwrap_or(1) != 1,
+                "freq= or period= is set, and --budget sets the period itself; omit it",
+            ),
+            (
+                sampling.fields.iter().any(|(name, _)| name != WAKEUP),
+                "it has attributes of its own; omit them",
+            ),
+            (self.is_by_program(), "its text arguments need a BPF program, which is not thinned"),
+            (!self.event.counted.is_empty(), "it leads a group in braces; omit the braces"),
+        ];
+        if let Some((_, why)) = refused.into_iter().find(|(is_refused, _)| *is_refused) {
+            return Err(why);
+        }
+        self.sampling.weighed = !self.sampling.count;
+        Ok(())
     }
 
     /// Returns whether each of its records wakes perilune.

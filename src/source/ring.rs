@@ -12,3 +12,4 @@ pub(super) mod presence;
 pub(super) mod sample_tail;
 pub(super) mod staged;
 pub(super) mod watched_tasks;
+pub(super) mod weights;

@@ -14,8 +14,11 @@ use super::{
     word::{Word, words},
 };
 use crate::base::report::draw::Bucket;
+use estimate::HistEstimate;
 use std::cmp::Ordering;
 use std::rc::Rc;
+
+mod estimate;
 
 /// The bounds of buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,6 +143,8 @@ pub struct Histograms {
     folded_keys: u64,
     losses: HistLosses,
     survivors: Vec<u32>,
+    /// None if each record stands for one event.
+    estimate: Option<Box<HistEstimate>>,
 }
 
 /// Values that were not recorded unchanged.
@@ -172,6 +177,7 @@ impl Histograms {
             folded_keys: 0,
             losses: HistLosses::default(),
             survivors: Vec::new(),
+            estimate: None,
         }
     }
 
@@ -189,6 +195,9 @@ impl Histograms {
             return;
         }
         let row = self.row(key);
+        if self.estimate.is_some() {
+            return self.estimate_at(row, value);
+        }
         if let Some(count) = self.counts.get_mut(row * self.stride + self.scale.bucket(value)) {
             *count += 1;
         }
@@ -213,6 +222,9 @@ impl Histograms {
         }
         self.counts.resize(self.counts.len() + self.stride, 0);
         self.sums.push(0.0);
+        if let Some(estimate) = &mut self.estimate {
+            estimate.variances.resize(self.counts.len(), 0.0);
+        }
         self.keys.insert(key)
     }
 
@@ -238,12 +250,16 @@ impl Histograms {
                 let counts = self.counts.iter().skip(row * self.stride);
                 self.folded.iter_mut().zip(counts).for_each(|(into, count)| *into += count);
                 self.folded_sum += self.sum_at(row);
+                self.estimate.iter_mut().for_each(|to| to.fold_row(row, self.stride));
                 self.folded_keys += 1;
                 self.losses.evicted += 1;
             }
         }
         gather(&mut self.counts, self.stride, &survivors);
         gather(&mut self.sums, 1, &survivors);
+        if let Some(estimate) = &mut self.estimate {
+            gather(&mut estimate.variances, self.stride, &survivors);
+        }
         self.keys.keep(&survivors);
         self.survivors = survivors;
     }
@@ -299,6 +315,9 @@ impl Aggregate for Histograms {
         self.folded.fill(0);
         self.folded_sum = 0.0;
         self.folded_keys = 0;
+        if let Some(estimate) = &mut self.estimate {
+            estimate.clear();
+        }
     }
 
     fn merge(&mut self, other: &Self) {
@@ -309,6 +328,12 @@ impl Aggregate for Histograms {
             if let Some(sum) = self.sums.get_mut(row) {
                 *sum += other.sum_at(from);
             }
+            if let (Some(to), Some(other)) = (&mut self.estimate, &other.estimate) {
+                to.merge_row(row, other, from, self.stride);
+            }
+        }
+        if let (Some(to), Some(other)) = (&mut self.estimate, &other.estimate) {
+            to.merge_folded(other);
         }
         self.folded_sum += other.folded_sum;
         self.folded.iter_mut().zip(&other.folded).for_each(|(into, count)| *into += count);
@@ -320,8 +345,10 @@ impl Aggregate for Histograms {
     }
 
     fn same_shape(&self) -> Self {
-        let room = self.room.another();
-        Histograms { capacity: 0, room, ..Histograms::new(self.scale, self.keys.arity(), 0) }
+        let (room, row_bytes) = (self.room.another(), self.row_bytes);
+        let weight = self.estimate.as_ref().map(|estimate| estimate.weight.clone());
+        let new = Histograms::new(self.scale, self.keys.arity(), 0).with_weight(weight);
+        Histograms { capacity: 0, room, row_bytes, ..new }
     }
 }
 

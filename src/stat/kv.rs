@@ -13,8 +13,11 @@ use super::{
     sum::Sum,
     word::{Word, words},
 };
+use estimate::KvEstimate;
 use std::cmp::Ordering;
 use std::rc::Rc;
+
+mod estimate;
 
 /// Options of a table.
 #[derive(Clone, Debug)]
@@ -46,6 +49,8 @@ pub struct Kv {
     folded: Folded,
     evicted: u64,
     survivors: Vec<u32>,
+    /// None if each record stands for one event.
+    estimate: Option<Box<KvEstimate>>,
 }
 
 /// The values that the bound folded: without keys, but part of every total.
@@ -57,6 +62,8 @@ pub struct Folded {
     pub count: u64,
     /// Their sums.
     pub sums: Vec<Sum>,
+    /// Variances of count and sums; empty if they are exact.
+    pub variances: Vec<f64>,
 }
 
 /// One row.
@@ -68,6 +75,8 @@ pub struct KvRow<'a> {
     pub count: u64,
     /// Its sums.
     pub sums: &'a [Sum],
+    /// Variances of the count, then of the sums; empty if they are exact.
+    pub variances: &'a [f64],
     /// The string id of its name.
     pub name: Option<u32>,
 }
@@ -102,6 +111,7 @@ impl Kv {
             folded: Folded { sums: vec![Sum::default(); shape.sums], ..Folded::default() },
             evicted: 0,
             survivors: Vec::new(),
+            estimate: None,
             shape,
         }
     }
@@ -122,10 +132,14 @@ impl Kv {
 
     #[inline(always)]
     fn add_at(&mut self, row: usize, first: usize, values: &[f64]) -> bool {
-        if let Some(count) = self.counts.get_mut(row) {
-            *count += 1;
+        if self.estimate.is_some() {
+            self.estimate_at(row, first, values, true);
+        } else {
+            if let Some(count) = self.counts.get_mut(row) {
+                *count += 1;
+            }
+            self.sum_up(row, first, values);
         }
-        self.sum_up(row, first, values);
         self.shape.named && self.names.get(row).is_some_and(Option::is_none)
     }
 
@@ -186,7 +200,10 @@ impl Kv {
         }
         if flags & MORE != 0 {
             let row = self.row(key);
-            self.sum_up(row, first_of(flags), values);
+            match self.estimate {
+                Some(_) => self.estimate_at(row, first_of(flags), values, false),
+                None => self.sum_up(row, first_of(flags), values),
+            }
             return 0;
         }
         u32::from(self.add(key, first_of(flags), values))
@@ -237,6 +254,11 @@ impl Kv {
             self.folded.count += count;
             let sums = self.sums.iter().skip(row * self.shape.sums);
             self.folded.sums.iter_mut().zip(sums).for_each(|(into, sum)| into.merge(sum));
+            self.estimate.iter_mut().for_each(|estimate| estimate.fold_row(row));
+        }
+        if let Some(estimate) = &mut self.estimate {
+            estimate.keep(self.keys.len(), &survivors);
+            self.folded.variances.clone_from(&estimate.folded);
         }
         gather(&mut self.counts, 1, &survivors);
         gather(&mut self.names, 1, &survivors);
@@ -278,11 +300,16 @@ impl Kv {
             if let Some(name) = self.names.get_mut(row) {
                 *name = from.name.or(*name);
             }
+            self.estimate.iter_mut().for_each(|to| to.merge_row(row, from.variances));
         }
         self.folded.keys += other.folded.keys;
         self.folded.count += other.folded.count;
         let sums = self.folded.sums.iter_mut().zip(&other.folded.sums);
         sums.for_each(|(into, sum)| into.merge(sum));
+        if let (Some(into), Some(other)) = (&mut self.estimate, &other.estimate) {
+            into.merge_folded(other);
+            self.folded.variances.clone_from(&into.folded);
+        }
     }
 
     fn row_at(&self, row: usize) -> KvRow<'_> {
@@ -291,6 +318,7 @@ impl Kv {
             key: self.keys.key(row),
             count: self.counts.get(row).copied().unwrap_or(0),
             sums: self.sums.get(sums).unwrap_or_default(),
+            variances: self.estimate.as_ref().map_or(&[], |estimate| estimate.row(row)),
             name: self.names.get(row).copied().flatten(),
         }
     }
@@ -348,6 +376,7 @@ impl Aggregate for Kv {
         self.sums.clear();
         self.sums.resize(survivors.len() * self.shape.sums, Sum::default());
         self.survivors = survivors;
+        self.estimate.iter_mut().for_each(|estimate| estimate.clear());
         self.folded = Folded { sums: vec![Sum::default(); self.shape.sums], ..Folded::default() };
     }
 
@@ -361,7 +390,9 @@ impl Aggregate for Kv {
     }
 
     fn same_shape(&self) -> Self {
-        Kv { capacity: 0, room: self.room.another(), ..Kv::new(self.shape.clone()) }
+        let estimate = self.estimate.as_ref().map(|estimate| Box::new(estimate.empty()));
+        let (room, row_bytes) = (self.room.another(), self.row_bytes);
+        Kv { capacity: 0, room, row_bytes, estimate, ..Kv::new(self.shape.clone()) }
     }
 }
 

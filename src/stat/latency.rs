@@ -12,6 +12,7 @@ use super::{
     leaf::Leaf,
     strings::Marks,
     sum::Sum,
+    weight::{EventWeight, error_of, variance_of},
     word::{Word, words},
 };
 use hdrhistogram::Histogram;
@@ -32,6 +33,8 @@ pub struct Latency {
     losses: LatencyLosses,
     survivors: Vec<u32>,
     epoch: u32,
+    /// None if each record stands for one event.
+    weight: Option<Rc<EventWeight>>,
 }
 
 /// Values that were not recorded unchanged.
@@ -53,12 +56,15 @@ pub struct Timing {
     total: Sum,
     min: f64,
     max: f64,
+    /// Variances of the count and of the total; 0 if they are exact.
+    variances: (f64, f64),
     histogram: Histogram<u32>,
 }
 
 impl Timing {
     fn new(histogram: Histogram<u32>) -> Timing {
-        Timing { count: 0, total: Sum::default(), min: f64::INFINITY, max: 0.0, histogram }
+        let (total, variances) = (Sum::default(), (0.0, 0.0));
+        Timing { count: 0, total, min: f64::INFINITY, max: 0.0, variances, histogram }
     }
 
     /// Returns the number of latencies.
@@ -69,6 +75,16 @@ impl Timing {
     /// Returns their sum.
     pub fn total(&self) -> Sum {
         self.total
+    }
+
+    /// Returns the errors of the count and of their sum; 0 if they are exact.
+    pub fn errors(&self) -> (f64, f64) {
+        (error_of(self.variances.0), error_of(self.variances.1))
+    }
+
+    /// Returns the variance of the count.
+    pub fn variance(&self) -> f64 {
+        self.variances.0
     }
 
     /// Returns the minimum; 0 if there is none.
@@ -105,6 +121,8 @@ impl Timing {
         self.total.merge(&other.total);
         self.min = self.min.min(other.min);
         self.max = self.max.max(other.max);
+        self.variances.0 += other.variances.0;
+        self.variances.1 += other.variances.1;
         // Cannot fail: the histogram resizes itself, and the values in `other` were clamped.
         let _ = self.histogram.add(&other.histogram);
     }
@@ -137,7 +155,18 @@ impl Latency {
             losses: LatencyLosses::default(),
             survivors: Vec::new(),
             epoch: 0,
+            weight: None,
         }
+    }
+
+    /// Adds the weight of each event instead of 1, if there is one.
+    pub fn with_weight(self, weight: Option<Rc<EventWeight>>) -> Latency {
+        Latency { weight, ..self }
+    }
+
+    /// Returns whether counts and totals are estimates.
+    pub fn is_estimated(&self) -> bool {
+        self.weight.is_some()
     }
 
     /// Takes its memory from a budget.
@@ -175,9 +204,26 @@ impl Latency {
     /// Records a latency, which must not be negative, in a row returned by [`Latency::row_of`].
     #[inline(always)]
     pub(super) fn add_at(&mut self, row: usize, ns: f64) {
+        match &self.weight {
+            None => self.add_times(row, ns, 1.0),
+            Some(weight) => {
+                let weight = weight.get();
+                self.add_weighted(row, ns, weight);
+            }
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn add_weighted(&mut self, row: usize, ns: f64, weight: f64) {
+        self.add_times(row, ns, weight);
+    }
+
+    #[inline(always)]
+    fn add_times(&mut self, row: usize, ns: f64, weight: f64) {
         let Some(timing) = self.timings.get_mut(row) else { return };
-        timing.count += 1;
-        timing.total.add(ns);
+        timing.count += weight as u64;
+        timing.total.add(ns * weight);
         timing.min = timing.min.min(ns);
         timing.max = timing.max.max(ns);
         if ns > LONGEST_NS {
@@ -186,7 +232,11 @@ impl Latency {
         let before = timing.histogram.distinct_values();
         // Cannot fail: the histogram resizes itself up to the maximum, and the value is clamped to
         // that.
-        let _ = timing.histogram.record((ns.min(LONGEST_NS) + 0.5) as u64);
+        let _ = timing.histogram.record_n((ns.min(LONGEST_NS) + 0.5) as u64, weight as u32);
+        if weight > 1.0 {
+            timing.variances.0 += variance_of(weight);
+            timing.variances.1 += ns * ns * variance_of(weight);
+        }
         let grown = timing.histogram.distinct_values() - before;
         if grown > 0 {
             self.bytes += grown * size_of::<u32>();
@@ -294,7 +344,8 @@ impl Aggregate for Latency {
     }
 
     fn same_shape(&self) -> Self {
-        Latency { room: self.room.another(), ..Latency::new(self.keys.arity(), 0) }
+        let (room, weight) = (self.room.another(), self.weight.clone());
+        Latency { room, weight, ..Latency::new(self.keys.arity(), 0) }
     }
 }
 

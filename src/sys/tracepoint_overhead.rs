@@ -9,6 +9,7 @@ use super::attr::Attr;
 use super::attr::PerfTarget;
 use super::clock;
 use super::perf::PerfEvent;
+use super::registers;
 use super::ring::Ring;
 use super::tracefs::Tracefs;
 
@@ -19,6 +20,24 @@ pub struct TracepointOverhead {
     pub record: f64,
     /// Overhead of an event that its filter rejects.
     pub rejected: f64,
+}
+
+/// Overhead per event that can be thinned, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ThinnedOverhead {
+    /// Overhead of an event with a record.
+    pub record: f64,
+    /// Overhead of an event that is counted, without a record.
+    pub skipped: f64,
+}
+
+/// The part of a stack that a record contains.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct StackCopy {
+    /// Bytes of the user stack that are copied; 0 for none.
+    pub bytes: u32,
+    /// Whether the kernel walks the stack.
+    pub is_walked: bool,
 }
 
 /// System calls per round; their records fit into the ring.
@@ -53,15 +72,86 @@ pub fn measure(tracefs: &Tracefs) -> io::Result<(TracepointOverhead, Vec<PerfEve
     Ok((overhead, vec![all, none]))
 }
 
+/// Measures the overhead of an event that is thinned, whose records have this part of a stack.
+/// Takes some 50 ms, because it closes the event.
+///
+/// # Errors
+/// The same as for [`measure`].
+pub fn measure_thinned(tracefs: &Tracefs, stack: StackCopy) -> io::Result<ThinnedOverhead> {
+    /// A period that does not end during the measurement.
+    const NEVER: u64 = 1 << 40;
+    /// Short rounds, in turn: the fastest of many is that of an undisturbed CPU.
+    const SHORT_ROUNDS: usize = 40;
+    // Without an open event: the tracepoint itself makes every system call slower.
+    let bare = (0..SHORT_ROUNDS).map(|_| per_call(SHORT_CALLS)).fold(f64::INFINITY, f64::min);
+    let event = open_thinned(tracefs, stack)?;
+    let mut ring = Ring::map(&event, PAGES).map_err(io::Error::other)?;
+    let room = ring.capacity() / (u64::from(stack.bytes) + MOST_OTHER_BYTES);
+    let calls = SHORT_CALLS.min(u32::try_from(room).unwrap_or(SHORT_CALLS)).max(1);
+    let (mut record, mut skipped) = (f64::INFINITY, f64::INFINITY);
+    for _ in 0..SHORT_ROUNDS {
+        for (period, least) in [(1, &mut record), (NEVER, &mut skipped)] {
+            event.period(period)?;
+            let head = ring.head();
+            ring.release(head);
+            event.enable()?;
+            *least = least.min(per_call(calls));
+            event.disable()?;
+        }
+    }
+    let above = |cost: f64| (cost - bare).max(0.0);
+    Ok(ThinnedOverhead { record: above(record), skipped: above(skipped) })
+}
+
+/// System calls per short round, unless the ring has room for fewer records.
+const SHORT_CALLS: u32 = 250;
+/// Bytes of a record beside the copy of the stack: at most 127 frames, and some fields.
+const MOST_OTHER_BYTES: u64 = 2048;
+
+/// Returns the CPU time per call of some system calls, in nanoseconds.
+fn per_call(calls: u32) -> f64 {
+    let begun = clock::thread_cpu_ns();
+    for _ in 0..calls {
+        // SAFETY: getppid has no preconditions.
+        unsafe { libc::getppid() };
+    }
+    (clock::thread_cpu_ns() - begun) as f64 / f64::from(calls)
+}
+
+fn open_thinned(tracefs: &Tracefs, stack: StackCopy) -> io::Result<PerfEvent> {
+    let mut attr = attr_of_record(tracefs)?;
+    let raw = attr.raw();
+    raw.sample_type |= u64::from(b::PERF_SAMPLE_IDENTIFIER | b::PERF_SAMPLE_READ);
+    raw.read_format = u64::from(b::PERF_FORMAT_ID);
+    if stack.is_walked {
+        raw.sample_type |= u64::from(b::PERF_SAMPLE_CALLCHAIN);
+    }
+    if stack.bytes > 0 {
+        raw.sample_type |= u64::from(b::PERF_SAMPLE_REGS_USER | b::PERF_SAMPLE_STACK_USER);
+        raw.sample_regs_user = registers::UNWOUND;
+        raw.sample_stack_user = stack.bytes;
+    }
+    open_here(&attr)
+}
+
 fn open(tracefs: &Tracefs) -> io::Result<PerfEvent> {
+    open_here(&attr_of_record(tracefs)?)
+}
+
+fn attr_of_record(tracefs: &Tracefs) -> io::Result<Attr> {
     let mut attr = Attr::tracepoint(tracefs.id("raw_syscalls", "sys_enter")?);
     let raw = attr.raw();
     let sample = b::PERF_SAMPLE_RAW | b::PERF_SAMPLE_TIME | b::PERF_SAMPLE_TID | b::PERF_SAMPLE_CPU;
     raw.sample_type = u64::from(sample);
     raw.__bindgen_anon_1.sample_period = 1;
     raw.set_disabled(1);
+    Ok(attr)
+}
+
+/// Opens an event of system calls of this thread.
+fn open_here(attr: &Attr) -> io::Result<PerfEvent> {
     let target = PerfTarget { pid: 0, cpu: -1 };
-    Ok(PerfEvent::open(&attr, target, "raw_syscalls:sys_enter").map_err(io::Error::other)?.event)
+    Ok(PerfEvent::open(attr, target, "raw_syscalls:sys_enter").map_err(io::Error::other)?.event)
 }
 
 /// Returns the CPU time per call of the fastest round, in nanoseconds.
@@ -72,12 +162,7 @@ fn least(
     let mut least = f64::INFINITY;
     for _ in 0..ROUNDS {
         before()?;
-        let begun = clock::thread_cpu_ns();
-        for _ in 0..CALLS {
-            // SAFETY: getppid has no preconditions.
-            unsafe { libc::getppid() };
-        }
-        least = least.min((clock::thread_cpu_ns() - begun) as f64 / f64::from(CALLS));
+        least = least.min(per_call(CALLS));
         after()?;
     }
     Ok(least)
@@ -94,5 +179,21 @@ mod tests {
         }
         let (overhead, _) = measure(&Tracefs::find().unwrap()).unwrap();
         assert!(overhead.record > overhead.rejected && overhead.record < 1e5, "{overhead:?}");
+    }
+
+    #[test]
+    fn an_event_that_is_only_counted_costs_less_than_its_record() {
+        if !crate::sys::live_tests::needs_root("a tracepoint of this thread") {
+            return;
+        }
+        let tracefs = Tracefs::find().unwrap();
+        for stack in [
+            StackCopy::default(),
+            StackCopy { is_walked: true, bytes: 0 },
+            StackCopy { is_walked: false, bytes: 8192 },
+        ] {
+            let overhead = measure_thinned(&tracefs, stack).unwrap();
+            assert!(overhead.record > overhead.skipped && overhead.record < 1e5, "{overhead:?}");
+        }
     }
 }

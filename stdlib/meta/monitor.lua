@@ -14,6 +14,7 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---@field idle? string reason why there may be no events; printed at the end of a run without events
 ---@field all_tasks? boolean with -p, -C or a COMMAND, call `on_…` for other tasks, too; Dflt: false
 ---@field whole_cpus? boolean watches whole CPUs, also with a COMMAND; no -p, no -t; Dflt: false
+---@field independent? boolean each event only goes to tables or `emit`; allows `--budget`
 ---@field emits? perilune.Option[] columns of the events that other monitors take: `evsel.from`
 ---@field pages? integer pages of each CPU's ring; Dflt: the size without -m
 

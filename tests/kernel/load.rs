@@ -7,6 +7,7 @@
 
 mod calls;
 mod measured;
+mod mixed;
 mod names;
 mod sleeps;
 mod spin;
@@ -16,6 +17,7 @@ pub(crate) use measured::{
     Pipes, SharedPage, alternate, faults, getppid_until_stopped, never_idle, sleeps_in_storms,
     vforks,
 };
+pub(crate) use mixed::{CALLS, mixed_calls, numbers_of};
 pub(crate) use names::{links_names, opens, opens_names, opens_untouched_name};
 
 pub(crate) use sleeps::{counted_sleeps, sleeps};

@@ -8,6 +8,7 @@
 
 mod blktrace;
 mod breakpoints;
+mod budget;
 mod changes;
 mod command;
 mod connections;
@@ -94,6 +95,7 @@ fn main() -> ExitCode {
         blktrace::tests(),
         breakpoints::tests(),
         breakpoints::mapped_files::tests(),
+        budget::tests(),
         breakpoints::registers::tests(),
         breakpoints::waiting::tests(),
         changes::tests(),

@@ -40,6 +40,9 @@ pub struct Coverage {
     pub undelivered: u64,
     /// Log records, intervals and points that the receiver of `--otlp` did not get.
     pub unsent: u64,
+    /// Events that left no record to stay within `--budget`: others stand for them.
+    /// None without a budget.
+    pub thinned: Option<u64>,
     /// Starts of relations and states. Each is paired, still open, or one of `unmatched`,
     /// `unsafe_`, `exited` and `evicted`.
     pub starts: u64,
@@ -69,9 +72,15 @@ impl Coverage {
         ]
     }
 
+    /// Returns the problems and, with a budget, the events that it has thinned.
+    pub fn gaps(&self) -> Vec<(&'static str, u64)> {
+        let thinned = self.thinned.map(|count| ("thinned", count));
+        self.problems().into_iter().chain(thinned).collect()
+    }
+
     /// Returns whether nothing was missed.
     pub fn is_perfect(&self) -> bool {
-        self.problems().iter().all(|(_, n)| *n == 0)
+        self.gaps().iter().all(|(_, n)| *n == 0)
     }
 
     /// Returns the number of starts that were dropped without an end: their share is missing from
@@ -100,6 +109,7 @@ impl Coverage {
             clamped: self.clamped.saturating_sub(before.clamped),
             undelivered: self.undelivered.saturating_sub(before.undelivered),
             unsent: self.unsent.saturating_sub(before.unsent),
+            thinned: self.thinned.map(|n| n.saturating_sub(before.thinned.unwrap_or(0))),
             // States that were open at `before` may have missed their ends, too.
             starts: self.starts.saturating_sub(before.starts) + before.open,
             open: self.open,

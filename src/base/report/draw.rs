@@ -218,6 +218,8 @@ pub struct DrawnHistogram {
     pub keys: Vec<(String, Cell)>,
     /// Buckets in order, from the first to the last that is not empty (log2 starts at 0).
     pub buckets: Vec<Bucket>,
+    /// Half the width of the 95 % confidence interval of each count; empty if counts are exact.
+    pub errors: Vec<f64>,
 }
 
 /// Severity of a note.
@@ -262,6 +264,28 @@ pub struct Stats {
     pub start_ms: f64,
     /// LuaJIT statistics.
     pub compiler: JitStats,
+    /// The cost of a run with a budget.
+    pub budget: Option<BudgetStats>,
+}
+
+/// Cost of a run with a budget, in percent of the CPU time of the watched CPUs.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct BudgetStats {
+    /// The budget.
+    pub budget_percent: f64,
+    /// CPU time of this process.
+    pub own_percent: f64,
+    /// Overhead of the events for the traced tasks.
+    pub kernel_percent: f64,
+    /// Highest N of the run: one event in N was recorded.
+    pub one_in_max: u64,
+}
+
+impl BudgetStats {
+    /// Returns the whole cost.
+    pub fn cost_percent(&self) -> f64 {
+        self.own_percent + self.kernel_percent
+    }
 }
 
 /// Statistics of LuaJIT for a script.

@@ -211,6 +211,11 @@ pub trait EventProperties {
         false
     }
 
+    /// Returns whether its count is nanoseconds instead of events.
+    fn counts_time(&self) -> bool {
+        false
+    }
+
     /// Returns whether a hardware counter counts it, of the CPU or of another PMU. There are few of
     /// these, so it may be multiplexed.
     fn uses_hardware_counter(&self) -> bool {

@@ -73,18 +73,6 @@ fn refuse_modifiers(system: &str, event: &str, files: &EventFiles<'_>) -> Result
     Ok(())
 }
 
-impl Tracepoint {
-    /// Returns whether it counts nanoseconds instead of occurrences: `__perf_count` in the kernel's
-    /// trace/events/sched.h.
-    ///
-    /// With a period of 1, such an event writes a sample for each nanosecond, up to the throttling
-    /// limit, unless its samples carry their period: then it writes one sample whose period is the
-    /// number of nanoseconds (`perf_swevent_event()`, kernel/events/core.c).
-    fn counts_time(&self) -> bool {
-        self.counted_field().is_some()
-    }
-}
-
 impl EventProperties for Tracepoint {
     fn attr(&self) -> EventAttr {
         let type_ = abi::PERF_TYPE_TRACEPOINT;
@@ -120,6 +108,16 @@ impl EventProperties for Tracepoint {
 
     fn samples_each(&self) -> bool {
         !self.counts_time()
+    }
+
+    /// Returns whether it counts nanoseconds instead of occurrences: `__perf_count` in the kernel's
+    /// trace/events/sched.h.
+    ///
+    /// With a period of 1, such an event writes a sample for each nanosecond, up to the throttling
+    /// limit, unless its samples carry their period: then it writes one sample whose period is the
+    /// number of nanoseconds (`perf_swevent_event()`, kernel/events/core.c).
+    fn counts_time(&self) -> bool {
+        self.counted_field().is_some()
     }
 
     fn joins_software_group(&self) -> bool {

@@ -71,6 +71,7 @@ fn all_parts_of_a_report_share_one_header_which_is_not_repeated() {
         unit: "ns".into(),
         keys: vec![("comm".into(), Cell::Text("sh".into()))],
         buckets: vec![Bucket { low: 0, high: 1, count: 2 }, Bucket { low: 2, high: 3, count: 0 }],
+        errors: vec![],
     };
     let row = Report::Row(vec![("on".into(), Cell::Bool(true)), ("n".into(), Cell::Int(1 << 70))]);
     let calls =

@@ -1,7 +1,7 @@
 //! Tests of JSON lines, byte for byte.
 
 use super::*;
-use crate::base::report::draw::{Align, Bucket, Style};
+use crate::base::report::draw::{Align, Bucket, BudgetStats, Style};
 use crate::output::test_support::{Closed, TestContext, Written, draw_event, named, stamp};
 use proptest::prelude::*;
 
@@ -124,6 +124,7 @@ fn a_histogram_is_one_object() {
             Bucket { low: 0, high: 1, count: 2 },
             Bucket { low: 2, high: i64::MAX, count: u64::MAX },
         ],
+        errors: vec![],
     };
     assert_eq!(
         drawn(|json| json.report(stamp(0), &[Report::Hist(hist)])),
@@ -211,4 +212,35 @@ proptest! {
             object.values().filter(|value| *value == string.as_str()).count() >= names.len()
         );
     }
+}
+
+#[test]
+fn an_estimated_histogram_has_the_error_of_each_count() {
+    let hist = DrawnHistogram {
+        name: "runs".into(),
+        title: "run time".into(),
+        unit: String::new(),
+        keys: vec![],
+        buckets: vec![Bucket { low: 0, high: 1, count: 20 }, Bucket { low: 2, high: 3, count: 1 }],
+        errors: vec![5.5, 0.0],
+    };
+    let json = drawn(|json| json.report(stamp(0), &[Report::Hist(hist)]));
+    assert!(json.contains(r#""buckets":[[0,1,20],[2,3,1]],"count_errors":[5.5,"#), "{json}");
+}
+
+#[test]
+fn a_run_with_a_budget_has_its_cost_and_the_number_of_thinned_events() {
+    let budget = BudgetStats {
+        budget_percent: 1.0,
+        own_percent: 0.25,
+        kernel_percent: 0.5,
+        one_in_max: 101,
+    };
+    let stats = Stats { budget: Some(budget), ..Stats::default() };
+    let json = drawn(|json| {
+        json.stats(stamp(0), &stats);
+        json.coverage(stamp(0), &Coverage { thinned: Some(9), ..Coverage::default() }, true);
+    });
+    assert!(json.contains(r#""cost_percent":0.75,"#) && json.contains(r#""one_in_max":101}"#));
+    assert!(json.contains(r#""thinned":9,"#), "{json}");
 }

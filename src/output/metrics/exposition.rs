@@ -204,7 +204,7 @@ fn encode_counts(
 ) -> fmt::Result {
     let monitor = identifier(owner);
     let coverage = &counts.coverage;
-    let missed = coverage.problems();
+    let missed = coverage.gaps();
     let events =
         [("events", coverage.events), ("filtered", coverage.filtered), ("starts", coverage.starts)];
     let mut counter = |name: &str, help: &str, value: u64| {

@@ -148,7 +148,7 @@ fn explicit(
 
 fn coverage_metrics(monitor: &str, coverage: &Coverage, period: Period) -> Vec<Metric> {
     let counts = [("events", coverage.events), ("filtered", coverage.filtered)];
-    let counts = counts.into_iter().chain(coverage.problems());
+    let counts = counts.into_iter().chain(coverage.gaps());
     let each = counts.map(|(what, count)| {
         let name = export::name(monitor, &format!("coverage_{what}"));
         let data = Data::Sum(Sum {

@@ -209,6 +209,7 @@ fn tab_selects_the_next_part_and_printed_lines_are_at_the_bottom() {
         unit: "ns".into(),
         keys: vec![],
         buckets: vec![Bucket { low: 0, high: 1, count: 4 }],
+        errors: vec![],
     };
     let mut view = view(vec![table(&[(1, 1, 1, "one")]), Report::Hist(hist)]);
     press(&mut view, "\t");

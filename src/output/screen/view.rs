@@ -69,8 +69,8 @@ impl View {
     /// Adds the coverage of an interval.
     pub(super) fn cover(&mut self, interval: &Coverage) {
         // Tasks that exit inside a state are normal, not a gap.
-        let problems = Coverage { exited: 0, ..*interval }.problems();
-        self.missed_lately = problems.to_vec();
+        let problems = Coverage { exited: 0, ..*interval }.gaps();
+        self.missed_lately.clone_from(&problems);
         self.missed.resize(problems.len(), ("", 0));
         for (sum, (name, count)) in self.missed.iter_mut().zip(problems) {
             *sum = (name, sum.1 + count);

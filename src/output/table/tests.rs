@@ -59,6 +59,7 @@ fn histograms_and_ruled_tables_have_the_reference_layout() {
         unit: "ns".into(),
         keys: vec![],
         buckets: log2(&[0, 2728, 53994, 12247, 718, 82]),
+        errors: vec![],
     };
     let mut columns = vec![left("exit_reason", 20)];
     columns.extend(latencies());
@@ -102,6 +103,7 @@ fn a_short_title_is_padded_and_keys_are_printed_above() {
             Bucket { low: -10, high: -1, count: 1 },
             Bucket { low: 0, high: 9, count: 3_000_000_000 },
         ],
+        errors: vec![],
     };
     assert_eq!(
         drawn(|text| text.report(stamp(0), &[Report::Hist(hist)])),
@@ -123,6 +125,7 @@ fn bounds_of_any_size_stay_aligned() {
         unit: String::new(),
         keys: vec![],
         buckets: vec![Bucket { low: i64::MIN, high: i64::MAX, count: u64::MAX }],
+        errors: vec![],
     };
     let out = drawn(|text| text.report(stamp(0), &[Report::Hist(hist)]));
     let bars: Vec<usize> = out.lines().skip(1).map(|line| line.find(" : ").unwrap()).collect();

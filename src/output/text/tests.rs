@@ -257,6 +257,7 @@ fn notes_go_to_stderr_and_alerts_to_the_results() {
                 max_rss_kb: 18_432,
                 start_ms: 43.21,
                 compiler: JitStats { traces: 12, aborted: 3, flushed: 1, interpreted: Some(0.251) },
+                budget: None,
             },
         );
         text.stats(stamp(0), &Stats { events: 3, own_cpu_ns: 16_000_000, ..Stats::default() });
@@ -363,4 +364,14 @@ fn an_event_prints_by_its_format_or_its_fields() {
     assert_eq!(line(EventText::Format(&|_| false)), " sig=9\n");
     assert_eq!(line(EventText::Printer(b"nine")), " nine\n");
     assert_eq!(line(EventText::Fields), " sig=9\n");
+}
+
+#[test]
+fn thinned_events_are_counted_and_explained() {
+    let coverage = Coverage { thinned: Some(700), lost: 2, ..Coverage::default() };
+    let out = drawn(|text| text.coverage(stamp(0), &coverage, false));
+    assert!(out.starts_with("coverage: 2 lost, 700 thinned; "), "{out}");
+    assert!(out.contains("± is the 95 % confidence interval"), "{out}");
+    let exact = Coverage { thinned: Some(0), ..Coverage::default() };
+    assert_eq!(drawn(|text| text.coverage(stamp(0), &exact, false)), "");
 }

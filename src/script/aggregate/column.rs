@@ -18,6 +18,12 @@ pub(in crate::script) fn column(title: &str, key: &str, width: usize) -> Column 
     }
 }
 
+/// Returns the column of the errors of the estimates in another column.
+pub(in crate::script) fn error_column(of: &str, shrinks: bool) -> Column {
+    let key = format!("{}_error", column_key(of));
+    Column { decimals: Some(if shrinks { 3 } else { 0 }), shrinks, ..column("±", &key, 6) }
+}
+
 /// Returns a title as a JSON key, for every kind of output: lower case, words joined by `_`, `%`
 /// spelt out. `max(us)` is `max_us`, `share%` is `share_percent`; `otherwise` if the title has no
 /// word.

@@ -19,6 +19,8 @@ pub(super) struct AggregateKind {
     pub(super) name: &'static str,
     /// Whether reports show it and `each()` returns its rows.
     pub(super) is_drawn: bool,
+    /// Whether it can be estimated from a part of the events.
+    pub(super) estimates: bool,
     /// Creates an aggregate from the table of the constructor. The error is a message for the
     /// author of the script.
     pub(super) declare: fn(&Value, &AggregateSettings) -> Checked<NewAggregate>,

@@ -23,6 +23,13 @@ pub(super) struct MeasuredRow {
     pub(super) distribution: Option<Distribution>,
 }
 
+/// Returns the column of the variance of the number of values of a distribution, if numbers are
+/// estimates. Variances add up over rows and intervals, which errors do not.
+pub(super) fn variance_column(is_estimated: bool) -> Vec<(String, MetricKind)> {
+    let column = is_estimated.then(|| ("count_variance".to_owned(), MetricKind::Counter));
+    column.into_iter().collect()
+}
+
 impl TableParts<'_> {
     /// Returns the measurements of these rows. A column of stacks is not a label: its rows add up.
     ///

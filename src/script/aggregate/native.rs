@@ -94,6 +94,11 @@ impl Aggregates {
         let Some(known) = AGGREGATE_KINDS.iter().find(|known| known.name == kind) else {
             return Ok(Err(format!("unknown kind of aggregate '{kind}'")));
         };
+        if self.0.shared.weight.varies() && !known.estimates {
+            return Ok(Err(format!(
+                "{kind} needs every event, and --budget omits some; omit --budget"
+            )));
+        }
         let new = match (known.declare)(spec, &self.0.shared) {
             Ok(new) => new,
             Err(why) => return Ok(Err(why)),

@@ -6,7 +6,7 @@ use crate::{
     stack::{Stacks, naming::Naming},
     stat::{
         budget::Budget, heat_map::HeatMap, kv::Kv, leaf::SharedAggregate, owners::Owners,
-        sql::SqlEvents,
+        sql::SqlEvents, weight::EventWeight,
     },
 };
 use std::{
@@ -51,6 +51,8 @@ pub struct AggregateSettings {
     pub sql: Rc<SqlEvents>,
     /// Memory budget of all aggregates together.
     pub budget: Rc<Budget>,
+    /// Weight of the event that is being handled; varies with `--budget`.
+    pub weight: Rc<EventWeight>,
     /// Whether columns show raw values, without calling the script's functions.
     pub plain: Rc<Cell<bool>>,
     /// Whether aggregates are declared by the source of another monitor's events, which has no

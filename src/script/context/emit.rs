@@ -41,6 +41,7 @@ impl RunContext {
         let Some(event) = self.roles.get(slot.ev as usize).cloned() else { return };
         let stack = self.name_frames(slot, chain);
         let comm = self.comm_of_slot(slot);
+        let weighed = self.weighed(extras.extra);
         let sample = [
             ("period", Field::Uint(slot.period)),
             ("ip", Field::Pointer(slot.ip)),
@@ -95,13 +96,21 @@ impl RunContext {
                 (None, Some(_)) => EventText::Format(&print_with_counts),
                 (None, None) => EventText::Fields,
             },
-            extra: extras.extra,
+            extra: weighed.as_deref().unwrap_or(extras.extra),
             detail: extras.detail,
             stack: &stack,
         });
         self.frames = stack;
         // A closed output is detected at the next report.
         let _ = self.out.flush_if_large();
+    }
+
+    /// Returns the fields of an event that stands for several ones: its weight, then those of the
+    /// script.
+    fn weighed(&self, extra: &[(String, Cell)]) -> Option<Vec<(String, Cell)>> {
+        let weight = self.weight.get();
+        let first = ("weight".to_owned(), Cell::Int(weight as i128));
+        (weight > 1.0).then(|| std::iter::once(first).chain(extra.iter().cloned()).collect())
     }
 
     /// Adds an event that is printed to the heat map. Returns whether it was only counted, with its

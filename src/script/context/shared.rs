@@ -179,6 +179,7 @@ impl SharedContext {
             context.stacks = sums.stacks.clone();
             context.naming = sums.naming.clone();
             context.owners = sums.owners.clone();
+            context.weight = sums.weight.clone();
         });
         // Weak, because the context holds the owners, which hold this closure.
         let inner = Rc::downgrade(&self.0);

@@ -47,6 +47,8 @@ pub struct Setting {
     pub timeline: bool,
     /// `--prometheus`, `--otlp`, `--parquet`: collect the measurements of each report.
     pub metrics: bool,
+    /// `--budget`: a record may stand for several events.
+    pub estimated: bool,
 }
 
 impl Setting {
@@ -69,6 +71,7 @@ impl Setting {
             totals: false,
             timeline: false,
             metrics: false,
+            estimated: false,
         }
     }
 

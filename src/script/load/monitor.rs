@@ -30,7 +30,7 @@ pub fn callbacks() -> impl Iterator<Item = &'static str> {
 }
 
 /// Keys of `monitor {}`.
-const KEYS: [&str; 13] = [
+const KEYS: [&str; 14] = [
     "summary",
     "group",
     "api",
@@ -43,6 +43,7 @@ const KEYS: [&str; 13] = [
     "idle",
     "all_tasks",
     "whole_cpus",
+    "independent",
     "emits",
 ];
 
@@ -82,6 +83,9 @@ pub struct Monitor {
     pub all_tasks: bool,
     /// Whether it watches whole CPUs: single tasks cannot be selected.
     pub whole_cpus: bool,
+    /// Whether each event is added to tables or printed on its own, so that a sample of the events
+    /// gives estimates.
+    pub independent: bool,
     /// Columns of the events that it emits for another monitor; None if it emits none.
     pub emits: Option<Vec<DerivedColumn>>,
     /// `m` itself, with the callbacks.
@@ -134,6 +138,7 @@ struct MonitorDeclaration {
     idle: Option<String>,
     all_tasks: bool,
     whole_cpus: bool,
+    independent: bool,
     emits: Option<Vec<DerivedColumn>>,
 }
 
@@ -189,6 +194,7 @@ impl Monitor {
             idle: declared.idle,
             all_tasks: declared.all_tasks,
             whole_cpus: declared.whole_cpus,
+            independent: declared.independent,
             emits: declared.emits,
             table,
         })
@@ -273,7 +279,8 @@ fn declaration(table: &Value) -> Result<MonitorDeclaration> {
             ("screen", Value::Boolean(on)) => declared.screen = *on,
             ("all_tasks", Value::Boolean(on)) => declared.all_tasks = *on,
             ("whole_cpus", Value::Boolean(on)) => declared.whole_cpus = *on,
-            ("order" | "screen" | "all_tasks" | "whole_cpus", _) => {
+            ("independent", Value::Boolean(on)) => declared.independent = *on,
+            ("order" | "screen" | "all_tasks" | "whole_cpus" | "independent", _) => {
                 return Err(wrong("true or false"));
             }
             ("idle", Value::String(text)) => declared.idle = Some(one_line(&key, &text.to_str()?)?),

@@ -12,6 +12,9 @@ local slots = cast("const perilune_slot *", native.slots)
 local order = cast("const uint16_t *", native.order)
 local kinds = cast("const uint16_t *", native.kinds)
 local starts = cast("const uint16_t *", native.starts)
+-- The weight of each slot, and where aggregates read that of the current event; nil if all are 1.
+local weights = native.weight and cast("const uint32_t *", native.weights)
+local weight = native.weight and cast("double *", native.weight)
 
 local cursor, live, leave, ctx = view.cursor, view.live, view.leave, view.ctx
 local tap = native.tap and cast("void (*)(void *, const perilune_slot *)", native.tap)
@@ -28,7 +31,8 @@ local setmetatable = setmetatable
 -- A predicate, which also has `...`, belongs to the walk: the handler is not changed.
 -- Each event gets a view of its own, see view.lua.
 local source = [[
-local cursor, live, slots, order, handler, setmetatable, meta, met, hidden, rejected, tap, ctx = ...
+local cursor, live, slots, order, handler, setmetatable, meta, met, hidden, rejected, tap, ctx,
+  weights, weight = ...
 local function one(...)
   local n = live.n + 1
   live.n, live.role = n, $role
@@ -62,10 +66,14 @@ if cursor.s.pid ~= hidden then
 end
 handler(e)]]
 
+-- And with weights.
+local weighed = "weight[0] = weights[order[cursor.at]] $handle"
+
 local function source_of(role, met, counting)
   local handle = counting and counted or "handler(e)"
   if tap then handle = "tap(ctx, cursor.s) " .. handle end
   if met then handle = fill(chosen, { handle = handle }) end
+  if weight then handle = fill(weighed, { handle = handle }) end
   return fill(source, { handle = handle, role = role })
 end
 
@@ -90,9 +98,10 @@ local M = {}
 function M.set(role, handler, met, hidden)
   local text = source_of(role, met, hidden)
   rejected[role] = rejected[role] or new("double[1]")
-  ones[role], manies[role] = loadstring(text, "=perilune:driver")(
-    cursor, live, slots, order, handler, setmetatable, view.meta(role), met, hidden,
-    rejected[role], tap, ctx)
+  local chunk, meta = loadstring(text, "=perilune:driver"), view.meta(role)
+  ones[role], manies[role] = chunk(
+    cursor, live, slots, order, handler, setmetatable, meta, met, hidden, rejected[role], tap, ctx,
+    weights, weight)
 end
 
 --- Returns how many events predicates have rejected so far: of the roles from `first` up to `last`.

@@ -118,13 +118,15 @@ impl Live {
         (sample.pid, sample.tid) = decoder.task((sample.pid, sample.tid), sample.raw, sink);
         ring.last = ring.last.max(sample.time);
         decoder.note_sample(index);
+        // Also of a sample that is dropped below: the next one must not stand for its events.
+        let weight = decoder.weights.as_ref().map(|weights| weights.weigh(&sample));
         let time = merge_time.unwrap_or(sample.time);
         let foreign = decoder.by_thread
             && self.tasks.as_ref().is_some_and(|tasks| !tasks.contains(sample.tid));
         let own = decoder.hide_self && sample.pid == self.own_pid;
         if !(foreign || own) {
             let (at, tasks) = (self.clock.since_start(time), self.tasks.as_ref());
-            push(&mut self.batch, decoder, &sample, at, tasks, sink);
+            push(&mut self.batch, decoder, &sample, (at, weight), tasks, sink);
         }
     }
 

@@ -60,7 +60,12 @@ pub fn of_event(
             }
         }
         kinds |= extra_fields(&mut attr, sampling)?;
-        if kinds & u64::from(abi::PERF_SAMPLE_READ) != 0 {
+        if sampling.weighed {
+            // With the period in its samples, an event is sampled each time: see `observe_period`.
+            kinds |= u64::from(abi::PERF_SAMPLE_READ);
+            kinds &= !u64::from(abi::PERF_SAMPLE_PERIOD);
+        }
+        if kinds & u64::from(abi::PERF_SAMPLE_READ) != 0 && !sampling.weighed {
             read |= abi::PERF_FORMAT_GROUP as u64;
         }
         attr.set("sample_type", kinds)?;

@@ -11,6 +11,7 @@ use crate::source::request::{Opening, RefusedCondition, ServedRole, SourceReques
 use crate::source::ring::chains::Chained;
 use crate::source::ring::decoder::{CallRegisters, Decoder, Recipient, TimeSpan};
 use crate::source::ring::group_counts::GroupCounts;
+use crate::source::ring::weights::SampleWeights;
 use crate::sys::attr::Attr;
 use crate::sys::machine::{branches_remembered, sysctl};
 use crate::sys::namespace::in_root_pid_namespace;
@@ -70,6 +71,7 @@ pub(super) fn of_opening(
             let with_totals = sampling.extra.has(FieldValue::Totals);
             Box::new(GroupCounts::new(opening.event.counted.len(), inherit, with_totals))
         }),
+        weights: sampling.weighed.then(|| Box::new(SampleWeights::default())),
         has_tail: !sampling.extra.is_empty(),
         whole_cpus: opening.is_cpu_wide(),
         filtered: refused.is_empty(),

@@ -10,6 +10,7 @@ use std::cell::Cell;
 use super::chains::Chained;
 use super::group_counts::GroupCounts;
 use super::ids::Ids;
+use super::weights::SampleWeights;
 use crate::decode::sample::{RecordLayout, Sample};
 use crate::event::filter::BoundFilter;
 use crate::source::sink::Sink;
@@ -105,6 +106,8 @@ pub(in crate::source) struct Decoder {
     pub(in crate::source) raw_min: usize,
     /// The counts of its group; None if its samples have none.
     pub(in crate::source) counts: Option<Box<GroupCounts>>,
+    /// The weights of its samples; None if each stands for itself.
+    pub(in crate::source) weights: Option<Box<SampleWeights>>,
     /// Whether the record of a slot has a tail, for fields that few events have.
     pub(in crate::source) has_tail: bool,
     /// The only role, if every sample has the plain layout and nothing but its time must be

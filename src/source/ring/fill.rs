@@ -39,13 +39,14 @@ pub(in crate::source) fn plain(role: u16, sample: &Plain<'_>) -> Slot {
     }
 }
 
-/// Adds a slot for each role that takes the sample.
+/// Adds a slot for each role that takes the sample. `weight` is None if no sample of the event is
+/// weighed.
 #[inline(always)]
 pub(in crate::source) fn push(
     batch: &mut Batch,
     decoder: &Decoder,
     sample: &Sample<'_>,
-    time: f64,
+    (time, weight): (f64, Option<u32>),
     tasks: Option<&WatchedTasks>,
     sink: &mut dyn Sink,
 ) {
@@ -92,6 +93,9 @@ pub(in crate::source) fn push(
         }
         slot.ev = recipient.role as u16;
         batch.push(slot);
+        if let Some(weight) = weight {
+            batch.weigh_last(weight);
+        }
     }
     if decoder.chained.is_some() || decoder.has_tail {
         batch.mark_full_if_chains_low();

@@ -1,6 +1,7 @@
 //! Buckets of both scales, and bounds of the table.
 
 use super::*;
+use crate::stat::weight::{EventWeight, error_of};
 use proptest::prelude::*;
 
 fn drawn(scale: Scale, values: &[f64]) -> Vec<(i64, i64, u64)> {
@@ -106,4 +107,28 @@ fn sums_follow_their_rows_and_are_merged() {
     total.merge(&hist);
     let (sums, folded) = total.sums();
     assert_eq!(sums.iter().sum::<f64>() + folded, 2.0 * all);
+}
+
+#[test]
+fn a_weighted_value_counts_as_many_and_has_an_error() {
+    let weight = Rc::new(EventWeight::default());
+    weight.vary();
+    let new = Histograms::new(Scale::Log2, 1, 1 << 20);
+    let mut hist = new.with_weight(EventWeight::of_aggregate(&weight));
+    hist.add(&[Word::ZERO], 5.0);
+    weight.set(3.0);
+    hist.add(&[Word::ZERO], 9.0);
+    hist.add(&[Word::ZERO], 10.0);
+    let mut total = hist.same_shape();
+    total.merge(&hist);
+    total.merge(&hist);
+    for (table, times) in [(&hist, 1), (&total, 2)] {
+        let (_, buckets) = table.rows().next().unwrap();
+        let counts: Vec<u64> = buckets.iter().map(|bucket| bucket.count).collect();
+        assert_eq!(counts, [0, times, 6 * times]);
+        let errors = table.errors(Some(0), &buckets).unwrap();
+        assert_eq!(errors, [0.0, 0.0, error_of(12.0 * times as f64)]);
+        assert_eq!(table.sums().0, [62.0 * times as f64]);
+        assert_eq!(table.variances().unwrap(), (vec![12.0 * times as f64], 0.0));
+    }
 }

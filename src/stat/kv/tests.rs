@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::base::report::draw::Cell;
+use crate::stat::weight::EventWeight;
 use crate::stat::word::WordContent;
 use proptest::prelude::*;
 
@@ -126,4 +127,58 @@ proptest! {
         prop_assert_eq!(count, adds.len() as u64);
         prop_assert!(kv.rows().count() <= kv.capacity);
     }
+}
+
+/// Returns a table that estimates, and its weight.
+fn estimated(sums: usize, bound: usize) -> (Kv, Rc<EventWeight>) {
+    let weight = Rc::new(EventWeight::default());
+    weight.vary();
+    (kv(sums, vec![], bound).with_weight(EventWeight::of_aggregate(&weight)), weight)
+}
+
+#[test]
+fn a_weighted_event_counts_as_many_and_adds_its_variance() {
+    let (mut kv, weight) = estimated(2, 1 << 20);
+    kv.take(&[10.0, 7.0], 0);
+    weight.set(5.0);
+    kv.take(&[3.0, 7.0], 0);
+    kv.take(&[2.0, 7.0], 1 << FIRST_SHIFT | MORE);
+    let row = kv.rows().next().unwrap();
+    assert_eq!(
+        (row.count, row.sums[0].cell(), row.sums[1].cell()),
+        (6, Cell::Int(25), Cell::Int(10))
+    );
+    assert_eq!(row.variances, [20.0, 9.0 * 20.0, 4.0 * 20.0]);
+    assert_eq!(kv.samples(), 6);
+    kv.clear();
+    weight.set(1.0);
+    kv.add(&number(7), 0, &[1.0]);
+    let row = kv.rows().next().unwrap();
+    assert_eq!((row.count, row.variances), (1, &[0.0, 0.0, 0.0][..]), "an interval has its own");
+}
+
+#[test]
+fn variances_follow_their_rows_through_merges_and_the_bound() {
+    let (mut kv, weight) = estimated(1, 500);
+    let rows = 200;
+    for n in 0..rows {
+        weight.set(f64::from(n % 5 + 1));
+        kv.add(&number(n), 0, &[f64::from(n)]);
+    }
+    let mut total = kv.same_shape();
+    total.merge(&kv);
+    for table in [&kv, &total] {
+        for row in table.rows() {
+            let WordContent::Number(n) = row.key[0].part() else { panic!("keys are numbers") };
+            let weight = n % 5.0 + 1.0;
+            assert_eq!(row.variances, [weight * (weight - 1.0), n * n * weight * (weight - 1.0)]);
+        }
+        let of_rows: f64 = table.rows().map(|row| row.variances[0]).sum();
+        // Weights 1 to 5 have the variances 0, 2, 6, 12 and 20.
+        assert_eq!(of_rows + table.folded().variances[0], f64::from(rows / 5 * 40));
+    }
+    assert!(kv.folded().keys > 0);
+    let joined = kv.rekeyed(|_, _| Word::ZERO);
+    let all: f64 = kv.rows().map(|row| row.variances[0]).sum();
+    assert_eq!(joined.rows().next().unwrap().variances[0], all);
 }

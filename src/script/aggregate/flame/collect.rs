@@ -9,6 +9,7 @@ use super::{BYTES, DrawnGraph, FlameCounts, FlameOptions};
 use crate::base::report::flame::Flame;
 use crate::stat::Aggregate as _;
 use crate::stat::kv::{Kv, KvOptions};
+use crate::stat::weight::EventWeight;
 use crate::stat::word::{Word, WordContent};
 use mlua::Lua;
 use std::cell::RefCell;
@@ -25,8 +26,9 @@ impl Aggregates {
             return None;
         }
         let (first, named, bound) = (Vec::new(), false, BYTES);
-        let kv =
-            Rc::new(RefCell::new(Kv::new(KvOptions { keys: 2, sums: 1, first, named, bound })));
+        let kv = Kv::new(KvOptions { keys: 2, sums: 1, first, named, bound })
+            .with_weight(EventWeight::of_aggregate(&self.0.shared.weight));
+        let kv = Rc::new(RefCell::new(kv));
         self.0.emitted.replace(Some(kv.clone()));
         Some(FlameCounts { strings: self.0.strings.clone(), kv, weight })
     }

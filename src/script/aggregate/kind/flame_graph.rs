@@ -18,6 +18,7 @@ use std::rc::Rc;
 pub(super) const KIND: AggregateKind = AggregateKind {
     name: "flame_graph",
     is_drawn: true,
+    estimates: true,
     declare,
     prelude: Some(KindPrelude {
         source: include_str!("../../prelude/flame_graph.lua"),

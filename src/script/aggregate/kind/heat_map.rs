@@ -13,7 +13,7 @@ use crate::{
 use mlua::Value;
 
 pub(super) const KIND: AggregateKind =
-    AggregateKind { name: "heat_map", is_drawn: false, declare, prelude: None };
+    AggregateKind { name: "heat_map", is_drawn: false, estimates: false, declare, prelude: None };
 
 /// Returns the heat map of the run; each further call returns the same one.
 fn declare(spec: &Value, shared: &AggregateSettings) -> Checked<NewAggregate> {

@@ -8,7 +8,7 @@ use super::super::{
         AggregateKind, DeclaredAggregate, NewAggregate, key_columns, present, share, value_and_keys,
     },
     interval::Interval,
-    measure::MeasuredRow,
+    measure::{MeasuredRow, variance_column},
     settings::AggregateSettings,
     spec::{AggregateSpec, Checked},
 };
@@ -22,15 +22,26 @@ use crate::{
     stat::{
         hist::{Histograms, Scale},
         strings::Marks,
+        weight::EventWeight,
         word::{Word, order_keys},
     },
 };
 use mlua::{IntoLua, Value};
 
-pub(super) const LOG2: AggregateKind =
-    AggregateKind { name: "hist.log2", is_drawn: true, declare: log2, prelude: None };
-pub(super) const LINEAR: AggregateKind =
-    AggregateKind { name: "hist.linear", is_drawn: true, declare: linear, prelude: None };
+pub(super) const LOG2: AggregateKind = AggregateKind {
+    name: "hist.log2",
+    is_drawn: true,
+    estimates: true,
+    declare: log2,
+    prelude: None,
+};
+pub(super) const LINEAR: AggregateKind = AggregateKind {
+    name: "hist.linear",
+    is_drawn: true,
+    estimates: true,
+    declare: linear,
+    prelude: None,
+};
 
 /// Size limit in bytes.
 const BYTES: usize = 4 << 20;
@@ -62,7 +73,11 @@ fn declare(
     let scale = scale(spec)?;
     let title = spec.text("title")?;
     let unit = spec.text("unit")?.unwrap_or_default();
-    let live = share(Histograms::new(scale, present(&columns), BYTES).with_budget(&shared.budget));
+    let live = share(
+        Histograms::new(scale, present(&columns), BYTES)
+            .with_budget(&shared.budget)
+            .with_weight(EventWeight::of_aggregate(&shared.weight)),
+    );
     Ok(NewAggregate::new(
         &live,
         value_and_keys("value", &columns),
@@ -99,13 +114,19 @@ impl AggregateBody for HistTable {
         self.of.draw(total, |hist| {
             let rows = {
                 let hist = hist.borrow();
-                let keyed = |(key, buckets): (&[Word], _)| (Some(key.to_vec()), buckets);
+                let errors =
+                    |row, buckets: &[Bucket]| hist.errors(row, buckets).unwrap_or_default();
+                let keyed = |(at, key, buckets): (_, &[Word], Vec<Bucket>)| {
+                    (Some(key.to_vec()), errors(Some(at), &buckets), buckets)
+                };
                 let rows = sorted(&hist, parts).into_iter().map(keyed);
-                rows.chain(hist.folded().map(|(_, buckets)| (None, buckets))).collect::<Vec<_>>()
+                let folded = hist.folded();
+                let folded = folded.map(|(_, buckets)| (None, errors(None, &buckets), buckets));
+                rows.chain(folded).collect::<Vec<_>>()
             };
             let mut texts = parts.texts();
             let mut reports = Vec::new();
-            for (key, buckets) in rows {
+            for (key, errors, buckets) in rows {
                 let cells = parts.key_cells(&mut texts, key.as_deref())?;
                 let titles = parts.columns.iter().flatten().map(|column| column_key(&column.title));
                 reports.push(Report::Hist(DrawnHistogram {
@@ -114,6 +135,7 @@ impl AggregateBody for HistTable {
                     unit: self.unit.clone(),
                     keys: titles.zip(cells).collect(),
                     buckets,
+                    errors,
                 }));
             }
             Ok(reports)
@@ -121,26 +143,33 @@ impl AggregateBody for HistTable {
     }
 
     fn measure(&self, parts: &TableParts<'_>) -> mlua::Result<Option<MetricTable>> {
-        let row = |key: Option<&[Word]>, buckets: Vec<Bucket>, sum| MeasuredRow {
+        let row = |key: Option<&[Word]>, buckets: Vec<Bucket>, sum, variance| MeasuredRow {
             key: key.map(<[Word]>::to_vec),
+            values: Option::into_iter(variance).map(Some).collect(),
             distribution: Some(distribution(&buckets, sum)),
-            ..MeasuredRow::default()
         };
-        let (rows, most): (Vec<MeasuredRow>, usize) = {
+        let (rows, most, is_estimated): (Vec<MeasuredRow>, usize, bool) = {
             let hist = self.of.live.borrow();
             let (sums, folded_sum) = hist.sums();
+            let variances = hist.variances();
+            let variance = |at: usize| variances.as_ref()?.0.get(at).copied();
+            let rows = hist.rows().zip(sums).enumerate();
             let rows =
-                hist.rows().zip(sums).map(|((key, buckets), sum)| row(Some(key), buckets, *sum));
-            let folded = hist.folded().map(|(_, buckets)| row(None, buckets, folded_sum));
-            (rows.chain(folded).collect(), hist.buckets())
+                rows.map(|(at, ((key, buckets), sum))| row(Some(key), buckets, *sum, variance(at)));
+            let of_folded = variances.as_ref().map(|(_, folded)| *folded);
+            let folded = hist.folded();
+            let folded = folded.map(|(_, buckets)| row(None, buckets, folded_sum, of_folded));
+            (rows.chain(folded).collect(), hist.buckets(), variances.is_some())
         };
         let shape = DistributionShape::Buckets { most, unit: self.unit.clone() };
-        parts.measured(Vec::new(), Some(("value".to_owned(), shape)), rows).map(Some)
+        parts
+            .measured(variance_column(is_estimated), Some(("value".to_owned(), shape)), rows)
+            .map(Some)
     }
 
     fn rows(&self, parts: &TableParts<'_>, push: &mut PushRow<'_>) -> mlua::Result<()> {
         let (hist, lua) = (self.of.live.borrow(), parts.lua);
-        for (key, buckets) in sorted(&hist, parts) {
+        for (_, key, buckets) in sorted(&hist, parts) {
             let list = buckets.into_iter().map(|bucket| {
                 let bounds = [bucket.low as f64, bucket.high as f64, bucket.count as f64];
                 lua.create_sequence_from(bounds)
@@ -171,12 +200,15 @@ fn distribution(buckets: &[Bucket], sum: f64) -> Distribution {
     }
 }
 
-/// Returns keys and buckets in drawing order.
-fn sorted<'t>(hist: &'t Histograms, parts: &TableParts<'_>) -> Vec<(&'t [Word], Vec<Bucket>)> {
+/// Returns row numbers, keys and buckets in drawing order.
+fn sorted<'t>(
+    hist: &'t Histograms,
+    parts: &TableParts<'_>,
+) -> Vec<(usize, &'t [Word], Vec<Bucket>)> {
     let strings = parts.strings.borrow();
     let mut rows: Vec<_> = hist.rows().enumerate().collect();
     rows.sort_by(|(i, a), (j, b)| {
         hist.order(*i, *j).then_with(|| order_keys(a.0, b.0, |id| strings.get(id)))
     });
-    rows.into_iter().map(|(_, row)| row).collect()
+    rows.into_iter().map(|(at, (key, buckets))| (at, key, buckets)).collect()
 }

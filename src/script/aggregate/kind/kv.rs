@@ -27,12 +27,13 @@ use crate::{
         report::metric::{MetricKind, MetricTable},
         text::stack_style::StackStyle,
     },
-    script::aggregate::column::{column, column_key, json_key},
+    script::aggregate::column::{column, column_key, error_column, json_key},
     stat::{
         kv::{Kv, KvOptions, KvRow},
         leaf::{self, SharedAggregate},
         strings::Marks,
         sum::Sum,
+        weight::{EventWeight, error_of},
         word::{Word, WordContent, order_keys},
     },
 };
@@ -42,6 +43,7 @@ use std::{cell::RefCell, collections::HashMap};
 pub(super) const KIND: AggregateKind = AggregateKind {
     name: "kv",
     is_drawn: true,
+    estimates: true,
     declare,
     prelude: Some(KindPrelude { source: include_str!("../../prelude/kv.lua"), leaves }),
 };
@@ -125,21 +127,34 @@ impl KvLook {
             named: self.name.as_ref().is_some_and(|name| name.draw.is_none()),
             bound,
         };
-        share(Kv::new(options).with_budget(&shared.budget))
+        let weight = EventWeight::of_aggregate(&shared.weight);
+        share(Kv::new(options).with_budget(&shared.budget).with_weight(weight))
     }
 
-    fn columns(&self, parts: &TableParts<'_>) -> Vec<Column> {
+    fn columns(&self, parts: &TableParts<'_>, is_estimated: bool) -> Vec<Column> {
         let mut columns = if self.hide_key { Vec::new() } else { parts.key_columns(None) };
         let titles = self.count.iter().chain(self.sums.iter().map(|sum| &sum.title));
-        columns.extend(
-            titles.map(|title| Column { decimals: None, ..column(title, &column_key(title), 12) }),
-        );
+        for title in titles {
+            columns.push(Column { decimals: None, ..column(title, &column_key(title), 12) });
+            columns.extend(is_estimated.then(|| error_column(title, false)));
+        }
         columns.extend(self.name.iter().map(|name| Column {
             align: Align::Left,
             decimals: None,
             ..column(&name.title, &column_key(&name.title), 0)
         }));
         columns
+    }
+}
+
+impl KvLook {
+    /// Returns the cells of a row after its key: each number, with its error if it is estimated.
+    fn cells(&self, row: &KvRow<'_>) -> Vec<Cell> {
+        let count = self.count.iter().map(|_| (Cell::Int(i128::from(row.count)), 0));
+        let sums = row.sums.iter().map(Sum::cell).zip(1..);
+        let error =
+            |at: usize| row.variances.get(at).map(|variance| Cell::Num(error_of(*variance)));
+        count.chain(sums).flat_map(|(cell, at)| [Some(cell), error(at)]).flatten().collect()
     }
 }
 
@@ -210,11 +225,9 @@ impl KvTable {
 
     fn draw_rows(&self, kv: &RefCell<Kv>, parts: &TableParts<'_>) -> mlua::Result<Report> {
         let look = &self.look;
-        let (rows, samples) = {
+        let (rows, samples, is_estimated) = {
             let kv = kv.borrow();
-            let count = |count: u64| look.count.iter().map(move |_| Cell::Int(i128::from(count)));
-            let cells =
-                |row: &KvRow<'_>| count(row.count).chain(row.sums.iter().map(Sum::cell)).collect();
+            let cells = |row: &KvRow<'_>| look.cells(row);
             let drawn = |row: KvRow<'_>| UndrawnRow {
                 name: row.name,
                 ..UndrawnRow::new(Some(row.key), cells(&row))
@@ -223,15 +236,16 @@ impl KvTable {
             rows.truncate(look.top.unwrap_or(usize::MAX));
             let folded = kv.folded();
             if folded.keys > 0 {
-                let row = KvRow { key: &[], count: folded.count, sums: &folded.sums, name: None };
+                let (sums, variances) = (&folded.sums[..], &folded.variances[..]);
+                let row = KvRow { key: &[], count: folded.count, sums, variances, name: None };
                 rows.push(UndrawnRow::new(None, cells(&row)));
             }
-            (rows, kv.samples())
+            (rows, kv.samples(), kv.is_estimated())
         };
         parts.table(UndrawnTable {
             style: look.style,
             samples,
-            columns: look.columns(parts),
+            columns: look.columns(parts, is_estimated),
             rows,
             hide_key: look.hide_key,
             name: look.name.as_ref(),
@@ -284,10 +298,17 @@ impl AggregateBody for KvTable {
         let look = &self.look;
         let kind = if parts.keep { MetricKind::Gauge } else { MetricKind::Counter };
         let titles = look.count.iter().chain(look.sums.iter().map(|sum| &sum.title));
-        let columns = titles.map(|title| (column_key(title), kind)).collect();
-        let values = |count: u64, sums: &[Sum]| {
-            let count = look.count.iter().map(|_| Some(count as f64));
-            count.chain(sums.iter().map(|sum| Some(sum.value()))).collect()
+        let is_estimated = self.of.live.borrow().is_estimated();
+        let variance = |key: &str| is_estimated.then(|| (format!("{key}_variance"), kind));
+        let columns = titles.map(|title| column_key(title));
+        let columns = columns.flat_map(|key| [variance(&key), Some((key, kind))]);
+        let columns = columns.flatten().collect();
+        let values = |count: u64, sums: &[Sum], variances: &[f64]| {
+            let count = look.count.iter().map(|_| (count as f64, 0));
+            let all = count.chain(sums.iter().map(Sum::value).zip(1..));
+            // The folded keys have no variances before something was folded.
+            let variance = |at| variances.get(at).copied().or(is_estimated.then_some(0.0));
+            all.flat_map(|(value, at)| [variance(at), Some(value)]).flatten().map(Some).collect()
         };
         let rows = {
             let kv = self.of.live.borrow();
@@ -295,13 +316,13 @@ impl AggregateBody for KvTable {
                 .rows()
                 .map(|row| MeasuredRow {
                     key: Some(row.key.to_vec()),
-                    values: values(row.count, row.sums),
+                    values: values(row.count, row.sums, row.variances),
                     distribution: None,
                 })
                 .collect();
             let folded = kv.folded();
             if folded.keys > 0 {
-                let values = values(folded.count, &folded.sums);
+                let values = values(folded.count, &folded.sums, &folded.variances);
                 rows.push(MeasuredRow { values, ..MeasuredRow::default() });
             }
             rows

@@ -9,7 +9,7 @@ use super::super::{
     },
     draw::{UndrawnRow, UndrawnTable},
     interval::Interval,
-    measure::MeasuredRow,
+    measure::{MeasuredRow, variance_column},
     settings::AggregateSettings,
     spec::{AggregateSpec, Checked},
 };
@@ -19,11 +19,12 @@ use crate::{
         report::draw::{Cell, Column, Report, Style},
         report::metric::{Distribution, DistributionShape, MetricTable},
     },
-    script::aggregate::column::{column, json_key},
+    script::aggregate::column::{column, error_column, json_key},
     stat::{
         latency::{Latency, Timing},
         leaf::SharedAggregate,
         strings::Marks,
+        weight::EventWeight,
         word::{Word, order_keys},
     },
 };
@@ -31,7 +32,7 @@ use mlua::{IntoLua, Lua, Value};
 use std::{cell::RefCell, rc::Rc};
 
 pub(super) const KIND: AggregateKind =
-    AggregateKind { name: "latency", is_drawn: true, declare, prelude: None };
+    AggregateKind { name: "latency", is_drawn: true, estimates: true, declare, prelude: None };
 
 /// Size limit in bytes: a key has a large histogram.
 const BYTES: usize = 16 << 20;
@@ -75,7 +76,8 @@ fn declare(spec: &Value, shared: &AggregateSettings) -> Checked<NewAggregate> {
 
 /// Returns an empty table of latencies with keys of this many words.
 pub(super) fn new_latency(keys: usize, shared: &AggregateSettings) -> Rc<RefCell<Latency>> {
-    share(Latency::new(keys, BYTES).with_budget(&shared.budget))
+    let weight = EventWeight::of_aggregate(&shared.weight);
+    share(Latency::new(keys, BYTES).with_budget(&shared.budget).with_weight(weight))
 }
 
 /// Options for drawing latencies.
@@ -101,7 +103,7 @@ impl LatencyLook {
         })
     }
 
-    fn columns(&self, parts: &TableParts<'_>) -> Vec<Column> {
+    fn columns(&self, parts: &TableParts<'_>, is_estimated: bool) -> Vec<Column> {
         let unit = self.unit;
         let widths = if self.percentiles { &NARROW } else { &WIDE };
         let mut columns = parts.key_columns(Some(widths.key));
@@ -113,7 +115,10 @@ impl LatencyLook {
                 unit => column(&format!("{name}({unit})"), &format!("{name}_{unit}"), width),
             }
         };
+        columns.extend(is_estimated.then(|| error_column(&self.count, false)));
         columns.push(timed("total", widths.total));
+        let total_error = || Column { title: "±".to_owned(), ..timed("total_error", 6) };
+        columns.extend(is_estimated.then(total_error));
         columns.extend(["min", "avg"].map(|name| timed(name, widths.time)));
         columns.extend(PERCENTILES.map(|percent| Column {
             json_only: !(self.percentiles || parts.shared.verbose.get()),
@@ -152,7 +157,7 @@ impl AggregateBody for LatencyTable {
 
     fn draw(&self, parts: &TableParts<'_>, total: bool) -> mlua::Result<Vec<Report>> {
         self.of.draw(total, |latency| {
-            let columns = self.look.columns(parts);
+            let columns = self.look.columns(parts, latency.borrow().is_estimated());
             let rows = undrawn(&latency.borrow(), &self.look, parts);
             let (style, samples) = (Style::Ruled, 0);
             let table = UndrawnTable { style, samples, columns, rows, hide_key: false, name: None };
@@ -162,6 +167,7 @@ impl AggregateBody for LatencyTable {
 
     /// Returns all rows, those beyond `top` included.
     fn measure(&self, parts: &TableParts<'_>) -> mlua::Result<Option<MetricTable>> {
+        let is_estimated = self.of.live.borrow().is_estimated();
         let row = |key: Option<&[Word]>, timing: &Timing| MeasuredRow {
             key: key.map(<[Word]>::to_vec),
             distribution: Some(Distribution {
@@ -169,7 +175,7 @@ impl AggregateBody for LatencyTable {
                 sum: timing.total().value(),
                 buckets: timing.buckets().collect(),
             }),
-            ..MeasuredRow::default()
+            values: is_estimated.then(|| Some(timing.variance())).into_iter().collect(),
         };
         let rows: Vec<MeasuredRow> = {
             let latency = self.of.live.borrow();
@@ -180,7 +186,7 @@ impl AggregateBody for LatencyTable {
             "none" => ("value".to_owned(), DistributionShape::Values),
             _ => ("duration".to_owned(), DistributionShape::Durations),
         };
-        parts.measured(Vec::new(), Some(shape), rows).map(Some)
+        parts.measured(variance_column(is_estimated), Some(shape), rows).map(Some)
     }
 
     fn rows(&self, parts: &TableParts<'_>, push: &mut PushRow<'_>) -> mlua::Result<()> {
@@ -201,7 +207,8 @@ impl AggregateBody for LatencyTable {
 }
 
 fn undrawn(latency: &Latency, look: &LatencyLook, parts: &TableParts<'_>) -> Vec<UndrawnRow> {
-    let cells = |timing: &Timing| timing_cells(timing, divisor(look.unit));
+    let is_estimated = latency.is_estimated();
+    let cells = |timing: &Timing| timing_cells(timing, divisor(look.unit), is_estimated);
     let drawn = |(key, timing): (&[Word], &Timing)| UndrawnRow::new(Some(key), cells(timing));
     let mut rows: Vec<UndrawnRow> = sorted(latency, parts).into_iter().map(drawn).collect();
     rows.truncate(look.top.unwrap_or(usize::MAX));
@@ -221,12 +228,17 @@ fn sorted<'t>(latency: &'t Latency, parts: &TableParts<'_>) -> Vec<(&'t [Word], 
     rows
 }
 
-fn timing_cells(timing: &Timing, divisor: f64) -> Vec<Cell> {
-    let mut ns = vec![timing.total().value(), timing.min(), timing.avg()];
+fn timing_cells(timing: &Timing, divisor: f64, is_estimated: bool) -> Vec<Cell> {
+    let (count_error, total_error) = timing.errors();
+    let mut ns = vec![timing.total().value()];
+    ns.extend(is_estimated.then_some(total_error));
+    ns.extend([timing.min(), timing.avg()]);
     ns.extend(PERCENTILES.map(|percent| timing.percentile(percent)));
     ns.push(timing.max());
     let times = ns.into_iter().map(|ns| Cell::Num(ns / divisor));
-    std::iter::once(Cell::Int(i128::from(timing.count()))).chain(times).collect()
+    let count = [Cell::Int(i128::from(timing.count()))];
+    let error = is_estimated.then_some(Cell::Num(count_error));
+    count.into_iter().chain(error).chain(times).collect()
 }
 
 fn divisor(unit: &str) -> f64 {

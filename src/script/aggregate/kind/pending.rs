@@ -21,6 +21,7 @@ use mlua::Value;
 pub(super) const KIND: AggregateKind = AggregateKind {
     name: "pending",
     is_drawn: false,
+    estimates: false,
     declare,
     prelude: Some(KindPrelude {
         source: include_str!("../../prelude/pending.lua"),

@@ -14,7 +14,7 @@ use crate::{
 use mlua::Value;
 
 pub(super) const KIND: AggregateKind =
-    AggregateKind { name: "rate", is_drawn: false, declare, prelude: None };
+    AggregateKind { name: "rate", is_drawn: false, estimates: false, declare, prelude: None };
 
 /// Size limit in bytes.
 const BYTES: usize = 8 << 20;

@@ -25,6 +25,7 @@ use std::time::{Duration, Instant};
 pub(super) const KIND: AggregateKind = AggregateKind {
     name: "sql",
     is_drawn: true,
+    estimates: false,
     declare,
     prelude: Some(KindPrelude {
         source: include_str!("../../prelude/sql.lua"),

@@ -19,7 +19,7 @@ use crate::{
 use mlua::Value;
 
 pub(super) const KIND: AggregateKind =
-    AggregateKind { name: "stack_map", is_drawn: false, declare, prelude: None };
+    AggregateKind { name: "stack_map", is_drawn: false, estimates: false, declare, prelude: None };
 
 /// Size limit in bytes: about a million entries.
 const BYTES: usize = 96 << 20;

@@ -28,6 +28,7 @@ use mlua::Value;
 pub(super) const KIND: AggregateKind = AggregateKind {
     name: "states",
     is_drawn: true,
+    estimates: false,
     declare,
     prelude: Some(KindPrelude {
         source: include_str!("../../prelude/states.lua"),

@@ -1,0 +1,322 @@
+//! Keeps the cost of a run within `--budget`: measures prices, meters the cost, thins events.
+//!
+//! The cost is the CPU time of this process plus, for each event, what a record or a count costs
+//! the traced tasks in the kernel, as measured on this machine when the run begins.
+//! `docs/budget.md` has the definitions and the limits.
+
+mod controller;
+
+use anyhow::{bail, ensure};
+
+use super::request::{CountingPlace, RunRequest};
+use crate::base::report::draw::{BudgetStats, Level};
+use crate::event::sampling::{CallGraph, StackSampling};
+use crate::output::format::OutputFormat;
+use crate::script::context::shared::SharedContext;
+use crate::script::evsel::role::Role;
+use crate::script::option::value::OptionValue;
+use crate::source::counts::Tally;
+use crate::source::live::Live;
+use crate::source::request::{Opening, SourceRequest};
+use crate::sys::clock::monotonic_ns;
+use crate::sys::machine;
+use crate::sys::tracefs::Tracefs;
+use crate::sys::tracepoint_overhead::{self, StackCopy};
+use controller::{Controller, Load, Prices, primes};
+
+/// Prices of this machine's kind, in nanoseconds, if they cannot be measured.
+const USUAL: Prices = Prices { record: 300.0, skipped: 80.0 };
+/// Shortest time between two decisions, in nanoseconds, and the samples that end it.
+const SOON_NS: u64 = 10_000_000;
+const SOON_SAMPLES: u64 = 2000;
+/// Longest time between two decisions.
+const LATE_NS: u64 = 100_000_000;
+/// Time between two readings of the own CPU time, and between two changes of the primes.
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// The budget of a run, and what it has cost.
+pub(super) struct BudgetKeeper {
+    share: f64,
+    is_strict: bool,
+    cpus: f64,
+    controller: Controller,
+    begin: Reading,
+    /// The last decision, and the last reading of the own CPU time.
+    decided: Reading,
+    learned: Reading,
+    highest: u64,
+    seed: u64,
+    has_warned: bool,
+    exceeded: Option<f64>,
+}
+
+/// The counts at some time.
+#[derive(Clone, Copy, Default)]
+struct Reading {
+    at: u64,
+    own_ns: u64,
+    tally: Tally,
+}
+
+/// Checks, before the script declares its events, that a run with a budget can be estimated.
+///
+/// # Errors
+/// The monitor relates events, or an option needs each of them.
+pub(super) fn check(request: &RunRequest) -> anyhow::Result<()> {
+    if request.options.budget.is_none() {
+        return Ok(());
+    }
+    let name = &request.monitor.name;
+    if !request.monitor.independent {
+        bail!(
+            "--budget: {name} relates events to each other, and a part of the events gives wrong \
+             relations; omit --budget, or use top, num-dist or stackcount on the same events (a \
+             monitor of your own without relations declares `independent = true`)"
+        );
+    }
+    let options = &request.options;
+    let is_given = |name| request.values.get(name).is_some_and(OptionValue::is_given);
+    for (option, given, why) in [
+        (
+            "--events",
+            options.format == OutputFormat::Events,
+            "a recording of a part of the events has no weights",
+        ),
+        ("--heatmap", is_given("heatmap"), "a heat map counts each event"),
+        ("--perfetto", is_given("perfetto"), "a timeline needs each event"),
+        ("--parquet", options.parquet.is_some(), "its files have no errors of estimates"),
+        (
+            "--where",
+            options.counting != CountingPlace::User,
+            "a count in the kernel writes no records that could be omitted",
+        ),
+    ] {
+        ensure!(!given, "--budget: {why}; omit {option} or --budget");
+    }
+    Ok(())
+}
+
+/// Requests the weights of samples from the events that are opened.
+///
+/// # Errors
+/// One of the events cannot be estimated.
+pub(super) fn weigh(
+    request: &RunRequest,
+    roles: &[Role],
+    openings: &mut [Opening],
+    watches_tasks: bool,
+) -> anyhow::Result<()> {
+    if request.options.budget.is_none() {
+        return Ok(());
+    }
+    if watches_tasks {
+        bail!(
+            "--budget: events of single tasks are inherited by their children, and the kernel \
+             cannot change the sampling period of these; omit -p, -t and the command (or add -a), \
+             and select tasks by --cgroup or by a filter"
+        );
+    }
+    if let Some(role) = roles.iter().find(|role| role.event.kind().is_derived()) {
+        bail!("--budget: {}: a monitor makes these events of others; omit it", role.event.name);
+    }
+    for opening in openings {
+        if let Err(why) = opening.weigh() {
+            bail!("--budget: {}: {why}", opening.event.name);
+        }
+    }
+    Ok(())
+}
+
+impl BudgetKeeper {
+    /// Measures the prices; None without `--budget`. Takes some 50 ms.
+    pub(super) fn begin(
+        request: &RunRequest,
+        openings: &[Opening],
+        tracefs: Option<&Tracefs>,
+    ) -> Option<BudgetKeeper> {
+        let share = request.options.budget?;
+        let stacks = openings.iter().filter_map(|one| one.sampling.stack).map(copied).max();
+        let prices = tracefs.and_then(|tracefs| prices(tracefs, stacks.unwrap_or_default()));
+        Some(BudgetKeeper {
+            share,
+            is_strict: request.options.strict,
+            cpus: 1.0,
+            controller: Controller::new(share, prices.unwrap_or(USUAL)),
+            begin: Reading::default(),
+            decided: Reading::default(),
+            learned: Reading::default(),
+            highest: 1,
+            seed: monotonic_ns(),
+            has_warned: false,
+            exceeded: None,
+        })
+    }
+
+    /// Begins to meter, when the events have been enabled.
+    pub(super) fn start(&mut self, source: &SourceRequest) {
+        self.cpus = source.watched.len().max(1) as f64;
+        self.begin = Reading::now(Tally::default());
+        (self.decided, self.learned) = (self.begin, self.begin);
+    }
+
+    /// Decides anew how far events are thinned, after a drain. Returns whether the run must end
+    /// because it exceeds its budget.
+    pub(super) fn check(&mut self, live: &Live, context: &SharedContext) -> bool {
+        let (now, tally) = (monotonic_ns(), live.tally());
+        let since = now.saturating_sub(self.decided.at);
+        let samples = tally.samples - self.decided.tally.samples;
+        if since < SOON_NS || since < LATE_NS && samples < SOON_SAMPLES {
+            return false;
+        }
+        let reading = Reading { at: now, own_ns: self.decided.own_ns, tally };
+        let load = reading.load_since(&self.decided, self.cpus);
+        self.decided = reading;
+        let mut reroll = false;
+        if now.saturating_sub(self.learned.at) >= SECOND_NS {
+            self.learn(Reading::now(tally));
+            reroll = self.controller.one_in() > 1;
+        }
+        if self.is_strict {
+            return self.exceeded.is_some();
+        }
+        let changed = self.controller.decide(now as f64, &load);
+        if changed.is_some() || reroll {
+            self.thin(live);
+        }
+        if changed.is_some() {
+            self.warn(context);
+        }
+        false
+    }
+
+    fn learn(&mut self, reading: Reading) {
+        let load = reading.load_since(&self.learned, self.cpus);
+        let own_ns = (reading.own_ns - self.learned.own_ns) as f64;
+        let cost = (own_ns + self.controller.kernel_ns(&load)) / load.capacity.max(1.0);
+        if cost > self.share {
+            self.exceeded.get_or_insert(cost);
+        }
+        self.controller.learn(&load, own_ns);
+        self.learned = reading;
+    }
+
+    fn thin(&mut self, live: &Live) {
+        let one_in = self.controller.one_in();
+        if one_in == 1 {
+            return live.thin(|| 1);
+        }
+        let choices = primes::<3>(one_in);
+        let seed = &mut self.seed;
+        live.thin(|| {
+            // Knuth's generator: a different prime for each CPU and second is all that is needed.
+            *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            choices[(*seed >> 33) as usize % choices.len()]
+        });
+        self.highest = self.highest.max(choices[choices.len() - 1]);
+    }
+
+    /// Warns once if the events exceed the budget even without records.
+    fn warn(&mut self, context: &SharedContext) {
+        let budget = percent(self.share);
+        if self.controller.is_hopeless() && !std::mem::replace(&mut self.has_warned, true) {
+            let text = format!(
+                "--budget {budget}: the events exceed it even if none is recorded; watch fewer \
+                 events or CPUs"
+            );
+            context.note(Level::Warning, &text);
+        }
+    }
+
+    /// Returns the cost of the run so far.
+    pub(super) fn stats(&self, live: &Live) -> BudgetStats {
+        let reading = Reading::now(live.tally());
+        let load = reading.load_since(&self.begin, self.cpus);
+        let own_ns = (reading.own_ns - self.begin.own_ns) as f64;
+        let share = |ns: f64| 100.0 * ns / load.capacity.max(1.0);
+        BudgetStats {
+            budget_percent: 100.0 * self.share,
+            own_percent: share(own_ns),
+            kernel_percent: share(self.controller.kernel_ns(&load)),
+            one_in_max: self.highest,
+        }
+    }
+
+    /// Returns why a strict run has ended, if it exceeded its budget.
+    pub(super) fn exceeded(&self) -> Option<String> {
+        let cost = self.exceeded.filter(|_| self.is_strict)?;
+        Some(format!(
+            "--budget {}: the run cost {} of the watched CPUs within a second; omit --strict to \
+             estimate from a part of the events, or narrow them with a filter",
+            percent(self.share),
+            percent(cost)
+        ))
+    }
+}
+
+/// Returns the cost of a run in one line.
+pub(super) fn summary(stats: &BudgetStats) -> String {
+    let shown = |of_hundred: f64| percent(of_hundred / 100.0);
+    let thinned = match stats.one_in_max {
+        1 => "every event was recorded".to_owned(),
+        n => format!("at least 1 in {n} events was recorded"),
+    };
+    format!(
+        "the run cost {} of the watched CPUs ({} own CPU time, {} in the traced tasks), its budget \
+         is {}; {thinned}",
+        shown(stats.cost_percent()),
+        shown(stats.own_percent),
+        shown(stats.kernel_percent),
+        shown(stats.budget_percent)
+    )
+}
+
+impl Reading {
+    fn now(tally: Tally) -> Reading {
+        Reading { at: monotonic_ns(), own_ns: machine::own_cpu_ns(), tally }
+    }
+
+    fn load_since(&self, before: &Reading, cpus: f64) -> Load {
+        Load {
+            capacity: self.at.saturating_sub(before.at) as f64 * cpus,
+            events: (self.tally.events - before.tally.events) as f64,
+            samples: (self.tally.samples - before.tally.samples) as f64,
+        }
+    }
+}
+
+/// Returns a share as a percentage with two significant digits.
+fn percent(share: f64) -> String {
+    let percent = 100.0 * share;
+    match percent {
+        10.0.. => format!("{percent:.0}%"),
+        1.0.. => format!("{}%", (percent * 10.0).round() / 10.0),
+        _ => format!("{}%", (percent * 100.0).round() / 100.0),
+    }
+}
+
+/// Returns the part of a stack that the kernel walks or copies.
+fn copied(stack: StackSampling) -> StackCopy {
+    match stack.walk {
+        CallGraph::Dwarf { bytes } if stack.user() => {
+            StackCopy { bytes: bytes.into(), is_walked: stack.kernel() }
+        }
+        _ => StackCopy { bytes: 0, is_walked: true },
+    }
+}
+
+/// Returns the prices of events on this machine, or None if they cannot be measured.
+fn prices(tracefs: &Tracefs, stack: StackCopy) -> Option<Prices> {
+    let overhead = tracepoint_overhead::measure_thinned(tracefs, stack).ok()?;
+    Some(Prices { record: overhead.record, skipped: overhead.skipped.max(1.0) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_printed_with_two_digits() {
+        let shown = [0.01, 0.005, 0.0123, 0.34567, 1.0].map(percent);
+        assert_eq!(shown, ["1%", "0.5%", "1.2%", "35%", "100%"]);
+    }
+}

@@ -1,0 +1,152 @@
+//! Synthetic loads: steady ones, steps, bursts, and machines of different sizes.
+
+use super::*;
+
+const PRICES: Prices = Prices { record: 170.0, skipped: 50.0 };
+/// Nanoseconds of a decision's window.
+const WINDOW: f64 = 1e8;
+
+/// A machine under a load of events: what a run would cost there, and how often N changes.
+struct Machine {
+    cpus: f64,
+    controller: Controller,
+    now: f64,
+    own: f64,
+    spent: f64,
+    since_reading: (Load, f64),
+    changes: Vec<u64>,
+}
+
+impl Machine {
+    fn new(cpus: f64, share: f64) -> Machine {
+        let controller = Controller::new(share, PRICES);
+        let (now, spent, own) = (0.0, 0.0, 200.0);
+        let since_reading = (Load::default(), 0.0);
+        Machine { cpus, controller, now, own, spent, since_reading, changes: Vec::new() }
+    }
+
+    /// Runs a second of `rate` events per second. Every second a report costs `report_ns`.
+    fn second(&mut self, rate: f64, report_ns: f64) {
+        for window in 0..10 {
+            let events = rate * WINDOW / 1e9;
+            let samples = events / self.controller.one_in() as f64;
+            let load = Load { capacity: self.cpus * WINDOW, events, samples };
+            let own = samples * self.own + if window == 9 { report_ns } else { 0.0 };
+            self.spent += own + self.controller.kernel_ns(&load);
+            let (sum, sum_own) = &mut self.since_reading;
+            sum.capacity += load.capacity;
+            sum.events += load.events;
+            sum.samples += load.samples;
+            *sum_own += own;
+            self.now += WINDOW;
+            if let Some(one_in) = self.controller.decide(self.now, &load) {
+                self.changes.push(one_in);
+            }
+        }
+        let (sum, own) = std::mem::take(&mut self.since_reading);
+        self.controller.learn(&sum, own);
+    }
+
+    /// Returns the cost since the last call, as a share of the capacity of this many seconds.
+    fn cost(&mut self, seconds: f64) -> f64 {
+        std::mem::take(&mut self.spent) / (self.cpus * seconds * 1e9)
+    }
+}
+
+#[test]
+fn a_light_load_is_never_thinned() {
+    let mut machine = Machine::new(2.0, 0.01);
+    (0..60).for_each(|_| machine.second(20_000.0, 2e6));
+    assert_eq!((&machine.changes[..], machine.controller.one_in()), (&[][..], 1));
+}
+
+#[test]
+fn a_heavy_load_is_thinned_at_once_and_stays_within_the_budget() {
+    for (cpus, rate) in [(2.0, 300_000.0), (8.0, 1e6), (256.0, 3e7)] {
+        let mut machine = Machine::new(cpus, 0.01);
+        machine.second(rate, 1e6);
+        assert!(machine.controller.one_in() > 1, "{cpus}");
+        machine.cost(1.0);
+        (0..30).for_each(|_| machine.second(rate, 1e6));
+        let cost = machine.cost(30.0);
+        assert!(cost < 0.0101 && cost > 0.005, "{cpus} CPUs: {cost}");
+        assert!(machine.changes.len() <= 3, "{:?}", machine.changes);
+    }
+}
+
+#[test]
+fn the_first_change_comes_with_the_first_decision() {
+    let mut controller = Controller::new(0.01, PRICES);
+    let load = Load { capacity: 2e7, events: 20_000.0, samples: 20_000.0 };
+    assert!(controller.decide(1e7, &load).is_some_and(|one_in| one_in >= LEAST));
+}
+
+#[test]
+fn n_is_lowered_some_seconds_after_the_load_has_ended() {
+    let mut machine = Machine::new(2.0, 0.01);
+    (0..5).for_each(|_| machine.second(300_000.0, 1e6));
+    let thinned = machine.changes.len();
+    machine.second(1000.0, 1e6);
+    assert_eq!(machine.changes.len(), thinned, "too soon");
+    (0..4).for_each(|_| machine.second(1000.0, 1e6));
+    assert_eq!((machine.controller.one_in(), machine.changes.len()), (1, thinned + 1));
+}
+
+#[test]
+fn bursts_do_not_make_it_oscillate() {
+    let mut machine = Machine::new(2.0, 0.01);
+    for second in 0..60 {
+        machine.second(if second % 2 == 0 { 300_000.0 } else { 1000.0 }, 1e6);
+    }
+    assert!(machine.changes.len() <= 3, "{:?}", machine.changes);
+}
+
+#[test]
+fn a_load_at_the_threshold_does_not_make_it_oscillate() {
+    for rate in (20..120).map(|rate| f64::from(rate) * 1000.0) {
+        let mut machine = Machine::new(2.0, 0.01);
+        for second in 0..60 {
+            // 3 % more or less.
+            machine.second(rate * (1.0 + 0.03 * f64::from(second % 3 - 1)), 1e6);
+        }
+        assert!(machine.changes.len() <= 3, "{rate}: {:?}", machine.changes);
+    }
+}
+
+#[test]
+fn an_expensive_report_does_not_thin_events_forever() {
+    let mut machine = Machine::new(2.0, 0.01);
+    machine.second(1000.0, 5e8);
+    (0..20).for_each(|_| machine.second(1000.0, 1e6));
+    assert_eq!(machine.controller.one_in(), 1);
+}
+
+#[test]
+fn events_that_cost_too_much_unsampled_are_reported_and_still_sampled() {
+    let mut machine = Machine::new(2.0, 0.01);
+    (0..5).for_each(|_| machine.second(2e6, 1e6));
+    assert!(machine.controller.is_hopeless());
+    assert!((LEAST..MOST).contains(&machine.controller.one_in()));
+    let mut enough = Machine::new(2.0, 0.01);
+    (0..5).for_each(|_| enough.second(200_000.0, 1e6));
+    assert!(!enough.controller.is_hopeless());
+}
+
+#[test]
+fn extreme_loads_give_an_n_in_range() {
+    for events in [0.0, 1.0, 1e18, f64::INFINITY, f64::NAN] {
+        for capacity in [0.0, 1.0, 1e18] {
+            let mut controller = Controller::new(0.01, PRICES);
+            controller.learn(&Load { capacity, events, samples: events }, 1e9);
+            controller.decide(1e9, &Load { capacity, events, samples: events });
+            assert!((1..=MOST).contains(&controller.one_in()), "{events} {capacity}");
+        }
+    }
+}
+
+#[test]
+fn primes_follow_the_lowest_n_that_is_needed() {
+    assert_eq!(primes::<3>(7), [7, 11, 13]);
+    assert_eq!(primes::<2>(98), [101, 103]);
+    assert_eq!(primes::<1>(MOST), [1_048_583]);
+}

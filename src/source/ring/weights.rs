@@ -1,0 +1,187 @@
+//! Weights of thinned samples: how many events each of them stands for.
+//!
+//! A thinned event writes one sample in N. Its samples have the event's own count
+//! (`PERF_SAMPLE_READ`), so the difference to the previous sample of the same CPU is the exact
+//! weight, also around a change of N. `PERF_SAMPLE_PERIOD` cannot be used: with that bit, the
+//! kernel samples every event (`perf_swevent_event()`, kernel/events/core.c).
+//!
+//! While N is 1, the weight is 1 without a look at the count: an event that the kernel counts and
+//! then omits must not be attributed to the next one.
+
+use std::cell::RefCell;
+
+use crate::decode::sample::Sample;
+use crate::source::counts::Tally;
+
+/// The weights of one opening, whose events are opened for whole CPUs.
+#[derive(Debug, Default)]
+pub(in crate::source) struct SampleWeights {
+    /// By CPU.
+    cpus: RefCell<Vec<CpuWeights>>,
+}
+
+/// The last sample of one CPU, and how it is thinned.
+#[derive(Clone, Copy, Debug)]
+struct CpuWeights {
+    /// ID of the event. A CPU that was offline gets a new event, whose count begins at 0.
+    id: u64,
+    counted: u64,
+    lost: u64,
+    /// Current N, and the one before.
+    one_in: u64,
+    one_in_before: u64,
+    /// Time of the event clock since which the current N is in force.
+    since: u64,
+    /// Whether no sample has come since then: the first one ends a period of the N before.
+    is_fresh: bool,
+    tally: Tally,
+}
+
+impl Default for CpuWeights {
+    fn default() -> CpuWeights {
+        CpuWeights {
+            id: 0,
+            counted: 0,
+            lost: 0,
+            one_in: 1,
+            one_in_before: 1,
+            since: 0,
+            is_fresh: false,
+            tally: Tally::default(),
+        }
+    }
+}
+
+impl SampleWeights {
+    /// Returns the weight of the next sample of its CPU, at least 1.
+    pub(in crate::source) fn weigh(&self, sample: &Sample<'_>) -> u32 {
+        let Some(count) = sample.read.counts().next() else { return 1 };
+        let mut cpus = self.cpus.borrow_mut();
+        let of_cpu = at(&mut cpus, sample.cpu);
+        let read = Reading {
+            id: sample.id,
+            time: sample.time,
+            counted: count.value,
+            lost: count.lost.unwrap_or(0),
+        };
+        of_cpu.weigh(&read)
+    }
+
+    /// Notes that from `now` of the event clock on, a CPU samples one event in `one_in`.
+    pub(in crate::source) fn thin(&self, cpu: u32, one_in: u64, now: u64) {
+        let mut cpus = self.cpus.borrow_mut();
+        let of_cpu = at(&mut cpus, cpu);
+        of_cpu.one_in_before = of_cpu.one_in;
+        of_cpu.one_in = one_in;
+        of_cpu.since = now;
+        of_cpu.is_fresh = true;
+    }
+
+    /// Returns the events and samples so far.
+    pub(in crate::source) fn tally(&self) -> Tally {
+        let cpus = self.cpus.borrow();
+        cpus.iter().fold(Tally::default(), |sum, of_cpu| sum.plus(of_cpu.tally))
+    }
+}
+
+/// Returns the weights of a CPU. CPU numbers are those of the rings, so there are few.
+fn at(cpus: &mut Vec<CpuWeights>, cpu: u32) -> &mut CpuWeights {
+    let at = cpu as usize;
+    if cpus.len() <= at {
+        cpus.resize(at + 1, CpuWeights::default());
+    }
+    &mut cpus[at]
+}
+
+/// The parts of a sample that its weight follows from.
+struct Reading {
+    id: u64,
+    time: u64,
+    counted: u64,
+    lost: u64,
+}
+
+impl CpuWeights {
+    fn weigh(&mut self, read: &Reading) -> u32 {
+        if self.id != read.id {
+            (self.id, self.counted, self.lost) = (read.id, 0, 0);
+        }
+        let events = read.counted.saturating_sub(self.counted).max(1);
+        let lost = read.lost.saturating_sub(self.lost);
+        (self.counted, self.lost) = (read.counted, read.lost);
+        let is_current = read.time >= self.since;
+        let ends_period = is_current && std::mem::take(&mut self.is_fresh);
+        let one_in = if is_current && !ends_period { self.one_in } else { self.one_in_before };
+        let weight = match one_in {
+            1 => 1,
+            // Lost samples stood for as many events; they are missing, and reported as lost.
+            _ => (events / (lost + 1)).clamp(1, u32::MAX.into()),
+        };
+        self.tally = self.tally.plus(Tally { events, samples: 1, weight });
+        weight as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn weigh(cpu: &mut CpuWeights, time: u64, counted: u64, lost: u64) -> u32 {
+        cpu.weigh(&Reading { id: 9, time, counted, lost })
+    }
+
+    #[test]
+    fn a_sample_weighs_as_much_as_was_counted_since_the_one_before() {
+        let weights = SampleWeights::default();
+        {
+            let cpus = &mut *weights.cpus.borrow_mut();
+            let cpu = at(cpus, 3);
+            assert_eq!([weigh(cpu, 1, 1, 0), weigh(cpu, 2, 2, 0)], [1, 1]);
+        }
+        weights.thin(3, 7, 10);
+        let cpus = &mut *weights.cpus.borrow_mut();
+        let cpu = at(cpus, 3);
+        // Written before the change, read after it.
+        assert_eq!(weigh(cpu, 9, 3, 0), 1);
+        // The kernel samples the first event after a change.
+        assert_eq!([weigh(cpu, 11, 4, 0), weigh(cpu, 12, 11, 0)], [1, 7]);
+        assert_eq!(cpu.tally, Tally { events: 11, samples: 5, weight: 11 });
+    }
+
+    #[test]
+    fn the_first_sample_after_a_change_ends_the_period_before() {
+        let weights = SampleWeights::default();
+        weights.thin(0, 7, 10);
+        weigh(at(&mut weights.cpus.borrow_mut(), 0), 11, 1, 0);
+        weights.thin(0, 1, 20);
+        let cpus = &mut *weights.cpus.borrow_mut();
+        let cpu = at(cpus, 0);
+        assert_eq!([weigh(cpu, 21, 6, 0), weigh(cpu, 22, 7, 0)], [5, 1]);
+    }
+
+    #[test]
+    fn an_event_without_a_record_is_not_attributed_to_the_next_one() {
+        let cpu = &mut CpuWeights::default();
+        assert_eq!([weigh(cpu, 1, 1, 0), weigh(cpu, 2, 5, 0)], [1, 1]);
+    }
+
+    #[test]
+    fn lost_samples_take_their_share_of_the_events_with_them() {
+        let weights = SampleWeights::default();
+        weights.thin(0, 7, 10);
+        let cpus = &mut *weights.cpus.borrow_mut();
+        let cpu = at(cpus, 0);
+        assert_eq!([weigh(cpu, 11, 1, 0), weigh(cpu, 12, 8, 0)], [1, 7]);
+        assert_eq!(weigh(cpu, 13, 8 + 4 * 7, 3), 7);
+    }
+
+    #[test]
+    fn an_event_that_was_opened_again_counts_from_zero() {
+        let weights = SampleWeights::default();
+        weights.thin(0, 7, 10);
+        let cpus = &mut *weights.cpus.borrow_mut();
+        let cpu = at(cpus, 0);
+        weigh(cpu, 11, 100, 0);
+        assert_eq!(cpu.weigh(&Reading { id: 10, time: 12, counted: 7, lost: 0 }), 7);
+    }
+}

@@ -1,0 +1,128 @@
+//! Estimates of a table whose records stand for several events: it adds weights instead of 1, and
+//! sums the variance of each count and sum.
+
+use super::super::keys::gather;
+use super::super::weight::{EventWeight, variance_of};
+use super::Kv;
+use std::rc::Rc;
+
+/// The variances of a table's rows.
+pub(super) struct KvEstimate {
+    weight: Rc<EventWeight>,
+    /// Number of sums in a row.
+    width: usize,
+    /// Variance of the count, then of the sums, row by row.
+    rows: Vec<f64>,
+    /// Those of the folded keys.
+    pub(super) folded: Vec<f64>,
+}
+
+impl KvEstimate {
+    pub(super) fn new(weight: Rc<EventWeight>, width: usize) -> KvEstimate {
+        KvEstimate { weight, width, rows: Vec::new(), folded: vec![0.0; width + 1] }
+    }
+
+    /// Returns an estimate of a table without rows.
+    pub(super) fn empty(&self) -> KvEstimate {
+        KvEstimate::new(self.weight.clone(), self.width)
+    }
+
+    /// Returns the bytes of a row.
+    pub(super) fn row_bytes(width: usize) -> usize {
+        (width + 1) * size_of::<f64>()
+    }
+
+    /// Returns the weight of the event that is being added.
+    pub(super) fn weight(&self) -> f64 {
+        self.weight.get()
+    }
+
+    /// Returns the variances of a row: of its count, then of its sums.
+    pub(super) fn row(&self, row: usize) -> &[f64] {
+        self.rows.get(row * (self.width + 1)..(row + 1) * (self.width + 1)).unwrap_or_default()
+    }
+
+    fn row_mut(&mut self, row: usize) -> &mut [f64] {
+        let width = self.width + 1;
+        if self.rows.len() < (row + 1) * width {
+            self.rows.resize((row + 1) * width, 0.0);
+        }
+        &mut self.rows[row * width..(row + 1) * width]
+    }
+
+    /// Adds the variances of values that are added to the sums from `first` on, and that of a count
+    /// if the event `is_counted`.
+    pub(super) fn add(&mut self, row: usize, first: usize, values: &[f64], is_counted: bool) {
+        let variance = variance_of(self.weight.get());
+        let row = self.row_mut(row);
+        if is_counted {
+            row[0] += variance;
+        }
+        let sums = row.iter_mut().skip(1 + first);
+        sums.zip(values).for_each(|(sum, value)| *sum += value * value * variance);
+    }
+
+    /// Adds the variances of a row of another table.
+    pub(super) fn merge_row(&mut self, row: usize, variances: &[f64]) {
+        self.row_mut(row).iter_mut().zip(variances).for_each(|(into, add)| *into += add);
+    }
+
+    /// Adds the variances of a row to those of the folded keys.
+    pub(super) fn fold_row(&mut self, row: usize) {
+        let variances = self.rows.iter().skip(row * (self.width + 1));
+        self.folded.iter_mut().zip(variances).for_each(|(into, add)| *into += add);
+    }
+
+    /// Adds the variances of another table's folded keys.
+    pub(super) fn merge_folded(&mut self, other: &KvEstimate) {
+        self.folded.iter_mut().zip(&other.folded).for_each(|(into, add)| *into += add);
+    }
+
+    /// Keeps these of `rows` rows, in this order.
+    pub(super) fn keep(&mut self, rows: usize, survivors: &[u32]) {
+        self.rows.resize(rows * (self.width + 1), 0.0);
+        gather(&mut self.rows, self.width + 1, survivors);
+    }
+
+    /// Sets all variances to zero.
+    pub(super) fn clear(&mut self) {
+        self.rows.clear();
+        self.folded.fill(0.0);
+    }
+}
+
+impl Kv {
+    /// Adds the weight of each event instead of 1, if there is one.
+    pub fn with_weight(self, weight: Option<Rc<EventWeight>>) -> Kv {
+        let Some(weight) = weight else { return self };
+        let row_bytes = self.row_bytes + KvEstimate::row_bytes(self.shape.sums);
+        let capacity = (self.room.bytes() / row_bytes).max(2);
+        let estimate = Some(Box::new(KvEstimate::new(weight, self.shape.sums)));
+        Kv { row_bytes, capacity, estimate, ..self }
+    }
+
+    /// Adds the weight of the event, and as many times `values`.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn estimate_at(
+        &mut self,
+        row: usize,
+        first: usize,
+        values: &[f64],
+        is_counted: bool,
+    ) {
+        let Some(estimate) = &mut self.estimate else { return };
+        let weight = estimate.weight();
+        estimate.add(row, first, values, is_counted);
+        if let Some(count) = self.counts.get_mut(row).filter(|_| is_counted) {
+            *count += weight as u64;
+        }
+        let sums = self.sums.iter_mut().skip(row * self.shape.sums + first);
+        sums.zip(values).for_each(|(sum, value)| sum.add(value * weight));
+    }
+
+    /// Returns whether counts and sums are estimates.
+    pub fn is_estimated(&self) -> bool {
+        self.estimate.is_some()
+    }
+}

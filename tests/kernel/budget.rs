@@ -1,0 +1,137 @@
+//! `--budget`: a heavy load is thinned, and its counts are estimates within their errors; a light
+//! load is counted exactly.
+
+use std::collections::BTreeMap;
+use std::process::{Command, Stdio};
+
+use crate::live::live_tests;
+use crate::load::{self, CALLS, Load};
+use crate::tool::{Run, Tool};
+
+live_tests! {
+    a_heavy_load_stays_within_its_budget_and_its_counts_within_their_errors,
+    a_light_load_is_not_thinned_and_its_counts_are_exact,
+    a_strict_run_ends_when_it_exceeds_its_budget,
+    what_cannot_be_estimated_is_refused_with_a_reason,
+}
+
+/// Returns the selector of the system calls of two processes.
+fn calls_of(loads: [&Load; 2]) -> String {
+    let [one, other] = loads.map(Load::pid);
+    format!("raw_syscalls:sys_enter/common_pid=={one}||common_pid=={other}/")
+}
+
+/// Returns each system call's estimated count and the variance of it, over all intervals.
+fn estimates(run: &Run) -> BTreeMap<i64, (f64, f64)> {
+    let mut all: BTreeMap<i64, (f64, f64)> = BTreeMap::new();
+    for row in run.of("row") {
+        let number = |key: &str| row[key].as_f64().unwrap_or_else(|| panic!("{key}: {row}"));
+        let (count, variance) = all.entry(number("id") as i64).or_default();
+        *count += number("sys_enter");
+        *variance += number("sys_enter_error").powi(2);
+    }
+    all
+}
+
+fn a_heavy_load_stays_within_its_budget_and_its_counts_within_their_errors() {
+    // Each load makes 125 calls a millisecond: with a record of each, a run would cost some 4 % of
+    // two CPUs.
+    const BURSTS: u64 = 6000;
+    let loads = [0, 1].map(|seed| load::mixed_calls(BURSTS, 125, 1000, seed));
+    let mut truth = load::numbers_of(BURSTS * 125, 0);
+    for (number, count) in load::numbers_of(BURSTS * 125, 1) {
+        *truth.entry(number).or_default() += count;
+    }
+    let [one, other] = &loads;
+    let event = calls_of([one, other]);
+    let watched = ["top", "-e", &event, "-k", "id", "-i", "1000", "--budget", "1%", "--stats"];
+    let tool = Tool::attach(&watched);
+    let [one, mut other] = loads;
+    other.start();
+    one.run();
+    other.wait();
+    let run = tool.finish();
+    run.is_complete();
+    let stats = run.of("stats").next().expect("--stats prints an object").clone();
+    let cost = stats["cost_percent"].as_f64().expect("the cost is a number");
+    assert!(cost <= 1.2, "{stats}");
+    assert!(stats["one_in_max"].as_u64() > Some(1), "{stats}");
+    assert!(run.coverage()["thinned"].as_u64() > Some(0), "{}", run.coverage());
+    let estimates = estimates(&run);
+    let keys = CALLS.iter().map(|(number, _)| (*number, truth[number] as f64));
+    let judged: Vec<(i64, f64, f64, f64)> = keys
+        .map(|(number, truth)| {
+            let (count, variance) = estimates.get(&number).copied().unwrap_or_default();
+            (number, truth, count, variance.sqrt())
+        })
+        .collect();
+    let within = judged.iter().filter(|(_, truth, count, error)| (count - truth).abs() <= *error);
+    assert!(within.count() * 10 >= judged.len() * 9, "{judged:?} {stats}");
+    for (number, truth, count, error) in judged.iter().filter(|(_, truth, ..)| *truth > 2e5) {
+        assert!((count / truth - 1.0).abs() < 0.03, "{number}: {count} of {truth} ± {error}");
+    }
+    let all = |of: fn(&(i64, f64, f64, f64)) -> f64| judged.iter().map(of).sum::<f64>();
+    let (truth, count) = (all(|one| one.1), all(|one| one.2));
+    assert!((count / truth - 1.0).abs() < 0.005, "{count} of {truth}: the kernel counts all");
+}
+
+fn a_light_load_is_not_thinned_and_its_counts_are_exact() {
+    let loads = [0, 1].map(|seed| load::mixed_calls(20, 100, 20_000, seed));
+    let mut truth = load::numbers_of(2000, 0);
+    for (number, count) in load::numbers_of(2000, 1) {
+        *truth.entry(number).or_default() += count;
+    }
+    let [one, other] = &loads;
+    let event = calls_of([one, other]);
+    // Unmeasured machines differ, so the budget has some room.
+    let tool = Tool::attach(&["top", "-e", &event, "-k", "id", "-i", "1000", "--budget", "20%"]);
+    let [one, mut other] = loads;
+    other.start();
+    one.run();
+    other.wait();
+    let run = tool.finish();
+    run.is_complete();
+    assert_eq!(run.coverage()["thinned"], 0, "{}", run.coverage());
+    let estimates = estimates(&run);
+    for (number, _) in CALLS {
+        let exact = (truth[&number] as f64, 0.0);
+        assert_eq!(estimates.get(&number).copied().unwrap_or_default(), exact, "{number}");
+    }
+}
+
+fn a_strict_run_ends_when_it_exceeds_its_budget() {
+    let loads = [0, 1].map(|seed| load::mixed_calls(6000, 125, 1000, seed));
+    let [one, other] = &loads;
+    let event = calls_of([one, other]);
+    let tool = Tool::attach(&["top", "-e", &event, "-k", "id", "--budget", "0.5%", "--strict"]);
+    let [mut one, mut other] = loads;
+    one.start();
+    other.start();
+    let (text, code) = tool.finish_by_itself();
+    drop((one, other));
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("\"thinned\":0"), "{text}");
+}
+
+fn what_cannot_be_estimated_is_refused_with_a_reason() {
+    let refused = |args: &[&str]| {
+        let run = Command::new(env!("CARGO_BIN_EXE_perilune"))
+            .args(args)
+            .args(["--budget", "1%", "--duration", "1"])
+            .stdin(Stdio::null())
+            .output()
+            .expect("the built command runs");
+        assert!(!run.status.success(), "{args:?}");
+        String::from_utf8_lossy(&run.stderr).into_owned()
+    };
+    for (args, why) in [
+        (&["task-state"][..], "relates events to each other"),
+        (&["top", "-e", "sched:sched_switch", "-p", "1"], "inherited by their children"),
+        (&["top", "-e", "sched:sched_stat_runtime"], "counts nanoseconds"),
+        (&["top", "-e", "cpu-clock"], "is sampled by time"),
+        (&["top", "-e", "page-faults/period=10/"], "period"),
+    ] {
+        let stderr = refused(args);
+        assert!(stderr.contains("--budget") && stderr.contains(why), "{args:?}: {stderr}");
+    }
+}

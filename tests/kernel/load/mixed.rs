@@ -1,0 +1,53 @@
+//! Bursts of system calls, a random mixture with known counts.
+
+use std::collections::BTreeMap;
+
+use super::Load;
+
+/// The system calls, and their shares in percent.
+pub(crate) const CALLS: [(i64, u64); 6] = [
+    (libc::SYS_getppid, 50),
+    (libc::SYS_getuid, 25),
+    (libc::SYS_geteuid, 12),
+    (libc::SYS_getgid, 8),
+    (libc::SYS_getegid, 4),
+    (libc::SYS_gettid, 1),
+];
+
+/// Makes `bursts` bursts of `calls` calls, one each `every_us` microseconds.
+pub(crate) fn mixed_calls(bursts: u64, calls: u64, every_us: u32, seed: u64) -> Load {
+    Load::new(move || {
+        let mut state = seed;
+        for _ in 0..bursts {
+            for _ in 0..calls {
+                let number = next(&mut state);
+                // SAFETY: calls without arguments that change nothing.
+                unsafe { libc::syscall(number) };
+            }
+            // SAFETY: a sleep.
+            unsafe { libc::usleep(every_us) };
+        }
+    })
+}
+
+/// Returns how often each call is among the first `calls` of a mixture.
+pub(crate) fn numbers_of(calls: u64, seed: u64) -> BTreeMap<i64, u64> {
+    let mut state = seed;
+    let mut all: BTreeMap<i64, u64> = CALLS.iter().map(|(number, _)| (*number, 0)).collect();
+    for _ in 0..calls {
+        *all.entry(next(&mut state)).or_default() += 1;
+    }
+    all
+}
+
+fn next(state: &mut u64) -> i64 {
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    let mut left = (*state >> 33) % 100;
+    for (number, share) in CALLS {
+        match left.checked_sub(share) {
+            Some(rest) => left = rest,
+            None => return number,
+        }
+    }
+    libc::SYS_getppid
+}
