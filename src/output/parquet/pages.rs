@@ -83,7 +83,7 @@ impl PageEncoder {
             rep_level_encoding: Encoding::RLE,
             statistics: None,
         })?)?;
-        let close = closed(column, &chunk, &dictionary, &data)?;
+        let close = closed(column, chunk, &dictionary, &data)?;
         group.append_column(&Bytes::from(out.into_inner()?), close)
     }
 

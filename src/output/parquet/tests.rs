@@ -207,6 +207,7 @@ fn histograms_have_the_bounds_of_their_buckets() {
             unit: "bytes".to_owned(),
             keys: vec![("dev".to_owned(), Cell::Text("sda".to_owned()))],
             buckets: vec![bucket(0, 1, 0), bucket(2, 3, 5)],
+            errors: vec![],
         })],
     );
     let distribution = Distribution { count: 3, sum: 1400.0, buckets: vec![(401.0, 2), (9.0, 1)] };

@@ -116,11 +116,11 @@ fn overlapping_spans_are_on_lanes_and_a_free_lane_is_used_again() {
     span(&mut trace, 20, 40);
     span(&mut trace, 30, 50);
     let trace = ended(trace, &out);
-    let slices = trace.packet.iter().map(|packet| packet.track_event());
+    let slices = trace.packet.iter().map(TracePacket::track_event);
     let begins = slices.filter(|event| event.type_() == Type::TYPE_SLICE_BEGIN);
-    let lanes: Vec<u64> = begins.map(|event| event.track_uuid()).collect();
+    let lanes: Vec<u64> = begins.map(TrackEvent::track_uuid).collect();
     assert_eq!((lanes[0], lanes[0] == lanes[1]), (lanes[2], false));
-    let described = trace.packet.iter().map(|packet| packet.track_descriptor());
+    let described = trace.packet.iter().map(TracePacket::track_descriptor);
     assert_eq!(described.filter(|track| track.name() == "calls").count(), 2);
 }
 
@@ -140,9 +140,9 @@ fn forgotten_texts_are_defined_again() {
             cleared += 1;
         }
         let data = &packet.interned_data;
-        known.extend(data.event_names.iter().map(|one| one.iid()));
-        known.extend(data.debug_annotation_names.iter().map(|one| one.iid()));
-        known.extend(data.debug_annotation_string_values.iter().map(|one| one.iid()));
+        known.extend(data.event_names.iter().map(EventName::iid));
+        known.extend(data.debug_annotation_names.iter().map(DebugAnnotationName::iid));
+        known.extend(data.debug_annotation_string_values.iter().map(InternedString::iid));
         let event = packet.track_event();
         assert!(known.contains(&event.name_iid()));
         for field in &event.debug_annotations {

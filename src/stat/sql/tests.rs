@@ -34,7 +34,7 @@ fn store(query: &str, limit: u64) -> SqlStore {
 }
 
 fn add(store: &mut SqlStore, events: usize) {
-    let slot = Slot::default();
+    let slot = Slot::EMPTY;
     for _ in 0..events {
         let event = BorrowedEvent { slot: &slot, raw: &[], chain: &[] };
         store.take_event(Some(event), &[], 0);
