@@ -2,8 +2,12 @@
 
 use super::*;
 use crate::base::event::value::ValueType;
+use perfetto_protos::debug_annotation::DebugAnnotationName;
+use perfetto_protos::profile_common::InternedString;
 use perfetto_protos::trace::Trace;
+use perfetto_protos::trace_packet::TracePacket;
 use perfetto_protos::track_event::track_event::Type;
+use perfetto_protos::track_event::{EventName, TrackEvent};
 use protobuf::Message as _;
 use std::cell::RefCell;
 use std::collections::HashSet;
