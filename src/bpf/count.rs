@@ -55,8 +55,7 @@ pub struct CountedEvent {
 /// The layout of keys and values of a table, in words of 8 bytes.
 ///
 /// A value has the count; with `named`, the time of the first event with a name, 0 before it, and
-/// the name; then for each
-/// column the low and the high word of a sum of 128 bits.
+/// the name; then for each column the low and the high word of a sum of 128 bits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CountLayout {
     /// Words of each part of a key.

@@ -10,8 +10,8 @@
 //! - `hist`: `name unit`, a key per key column, `buckets: [[low, high, count], …]` with inclusive
 //!   bounds; if counts are estimates (`--budget`), `count_errors: [error, …]`.
 //! - `note`: `level` (`info warning alert error`), `text`.
-//! - `coverage`: `final`, `events`, `filtered`, each count of [`Coverage::gaps`] (`unsent` unless it
-//!   is 0), `starts`, `open`.
+//! - `coverage`: `final`, `events`, `filtered`, each count of [`Coverage::gaps`] (not `unsent` if
+//!   it is 0), `starts`, `open`.
 //! - `stats`: `events own_cpu_ns ns_per_event` (null below 1000 events) `lost max_rss_kb start_ms`,
 //!   `traces traces_aborted traces_flushed`, `interpreted` (0 to 1; null with too few samples);
 //!   with `--budget` also `budget_percent cost_percent own_percent kernel_percent one_in_max`.

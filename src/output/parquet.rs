@@ -8,8 +8,8 @@
 //! - `rows/MONITOR.TABLE`: `time`, the keys that the columns have in JSON; `rows/MONITOR` for rows
 //!   that `emit` prints;
 //! - `histograms/MONITOR.NAME`: `time unit`, the keys, `count`, `sum` where it is known, `buckets`:
-//!   a list of `(low, high, count)`. Tables of latencies have one, too, whose buckets are the same on
-//!   all hosts, so that they add up exactly;
+//!   a list of `(low, high, count)`. Tables of latencies have one, too, whose buckets are the same
+//!   on all hosts, so that they add up exactly;
 //! - `coverage`: the counts of each interval, and of the run (`final`).
 //!
 //! Below are partitions: `host=H/monitor=M/date=D/FILE.parquet`. Rows wait in memory for a row

@@ -18,7 +18,9 @@ use super::machine_changes::MachineChanges;
 use super::missing_symbols;
 use super::openings::{openings, own_tid};
 use super::pace::DrainPace;
-use super::prepare::{begin_notes, begin_output, prepare_naming, read_tasks, source_request};
+use super::prepare::{
+    begin_notes, begin_output, enable, prepare_naming, source_request, watch_script,
+};
 use super::request::{RunOptions, RunRequest};
 use super::schedule::{Overhead, Schedule};
 use super::scope::{WatchScope, of_rings};
@@ -88,16 +90,11 @@ pub(super) fn run(
     let context = host.context().clone();
     prepare_naming(&host, settings, &source, &catalog);
     watch_script(&mut host, settings)?;
-
     if !start_at::wait(settings.start_at, settings.quiet, started)? {
         return ended_before_start();
     }
-    live.enable_side()?;
-    read_tasks(&host, &source, workload.is_some());
-    host.context().tap_tasks();
-    live.enable(source.workload)?;
+    enable(&host, &mut live, &source, workload.is_some())?;
     counts.begin()?;
-    context.set_clock(*live.clock());
     begin_notes(&context, &catalog);
     if let Some(workload) = &mut workload
         && let Err(why) = workload.start()
@@ -105,17 +102,15 @@ pub(super) fn run(
         return workload::fail(&host, &why, settings);
     }
     print_banner(&host, &live, request, &source);
-    let mut show = Show::new(host.context().clone(), screen, files);
+    let mut show = Show::new(context, screen, files);
     show.export(&request.monitor.name, exports);
     show.serve(&host, request)?;
     show.raise();
     let mut schedule = Schedule::new(request);
     let cost = Overhead::start(started);
     let tasks = source.tasks.as_deref();
-    let boost = raise_priority(settings, host.context());
     budget.iter_mut().for_each(|budget| budget.start(&source));
-    let changes = MachineChanges::begin(&live);
-    let mut upkeep = Upkeep { boost, changes, counts, budget };
+    let mut upkeep = Upkeep::begin(&host, &live, settings, counts, budget);
     let watched = watch(
         &mut host,
         &mut live,
@@ -138,15 +133,6 @@ pub(super) fn run(
 fn ended_before_start() -> anyhow::Result<Outcome> {
     streams::print_message("note: ended before the time of --start-at; there is no report");
     Ok(Outcome::Done)
-}
-
-/// Records how the script is compiled and how long it runs, with `--stats`.
-fn watch_script(host: &mut Host, settings: &RunOptions) -> anyhow::Result<()> {
-    if settings.stats {
-        host.watch_compiler()?;
-        host.sample_interpreter()?;
-    }
-    Ok(())
 }
 
 /// Connects the script to the open events.
@@ -202,6 +188,19 @@ struct Upkeep {
     changes: MachineChanges,
     counts: KernelCounts,
     budget: Option<BudgetKeeper>,
+}
+
+impl Upkeep {
+    fn begin(
+        host: &Host,
+        live: &Live,
+        settings: &RunOptions,
+        counts: KernelCounts,
+        budget: Option<BudgetKeeper>,
+    ) -> Upkeep {
+        let boost = raise_priority(settings, host.context());
+        Upkeep { boost, changes: MachineChanges::begin(live), counts, budget }
+    }
 }
 
 /// Delivers events until the run ends.

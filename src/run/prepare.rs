@@ -124,3 +124,27 @@ pub(super) fn begin_notes(context: &SharedContext, catalog: &MachineCatalog) {
         context.note(Level::Warning, NO_HOOK);
     }
 }
+
+/// Enables the events, and reads the tasks that exist.
+pub(super) fn enable(
+    host: &Host,
+    live: &mut Live,
+    source: &SourceRequest,
+    has_workload: bool,
+) -> anyhow::Result<()> {
+    live.enable_side()?;
+    read_tasks(host, source, has_workload);
+    host.context().tap_tasks();
+    live.enable(source.workload)?;
+    host.context().set_clock(*live.clock());
+    Ok(())
+}
+
+/// Records how the script is compiled and how long it runs, with `--stats`.
+pub(super) fn watch_script(host: &mut Host, settings: &RunOptions) -> anyhow::Result<()> {
+    if settings.stats {
+        host.watch_compiler()?;
+        host.sample_interpreter()?;
+    }
+    Ok(())
+}

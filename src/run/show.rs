@@ -114,8 +114,8 @@ impl Show {
         self.exports = exports;
     }
 
-    /// Hands the measurements of a report at this time to the output and to the exports. `parts` are
-    /// its printed parts, `coverage` that of the run.
+    /// Hands the measurements of a report at this time to the output and to the exports. `parts`
+    /// are its printed parts, `coverage` that of the run.
     pub(super) fn metrics(
         &mut self,
         time: f64,

@@ -9,20 +9,19 @@ use std::rc::Rc;
 use anyhow::{Context as _, bail};
 use mlua::{Function, Table};
 
-use super::context::leaf;
 use super::context::printers::Printers;
 use super::context::shared::SharedContext;
 use super::evsel::role::Role;
 use super::vm::call::place_of;
 use super::vm::guard::{Failure, Guard, Phase};
-use super::vm::trusted::{TrustedLua, address, template_function};
+use super::vm::trusted::TrustedLua;
 use crate::source::Batch;
 use crate::source::batch::Addresses;
 use errors::Errors;
-use predicate::predicate;
 use sample_fields::count_names;
 
 pub(super) mod draw;
+mod drivers;
 mod errors;
 mod failing;
 mod handlers;
@@ -30,8 +29,6 @@ mod predicate;
 mod printer;
 mod sample_fields;
 pub(super) mod view;
-
-const DRIVER: &str = include_str!("prelude/driver.lua");
 
 /// Lua side of a run: the tables of the preludes, the views, the drivers, and the error count.
 pub(super) struct Dispatch {
@@ -211,38 +208,6 @@ impl Dispatch {
         let all = std::mem::replace(&mut self.chooses, chooses) != chooses;
         let renewed = self.handlers.iter().filter(|handler| all || handler.role == role);
         renewed.into_iter().try_for_each(|handler| self.put(handler, roles))
-    }
-
-    /// Loads the drivers over a batch's arrays.
-    fn load_driver(&self, addresses: Addresses) -> mlua::Result<Table> {
-        let native = self.trusted.lua().create_table()?;
-        native.set("slots", address(addresses.slots))?;
-        native.set("order", address(addresses.order))?;
-        native.set("kinds", address(addresses.kinds))?;
-        native.set("starts", address(addresses.starts))?;
-        if self.shared.has_timeline() {
-            native.set("tap", address(leaf::tap as *const ()))?;
-        }
-        native.set("weights", address(addresses.weights))?;
-        let weight = self.shared.with(|context| context.weight.clone());
-        native.set("weight", weight.varies().then(|| address(weight.address())))?;
-        native.set("failed", self.failing(addresses)?)?;
-        native.set("fill", template_function(self.trusted.lua())?)?;
-        self.trusted.run("driver", DRIVER, native)
-    }
-
-    fn put(&self, handler: &Handler, roles: &[Role]) -> anyhow::Result<()> {
-        let Some(driver) = &self.driver else { return Ok(()) };
-        let Handler { role, function, .. } = handler;
-        let met = match roles.get(*role) {
-            Some(role) => predicate(&self.trusted.exports, &self.shared, role)?,
-            None => None,
-        };
-        self.trusted.export("choose_by")?.call::<()>((*role, met.clone()))?;
-        let set: Function = driver.get("set")?;
-        let hidden = self.shared.with(|context| context.hidden_of(*role));
-        let hidden = self.chooses.then(|| hidden.map_or(-2, |pid| pid as i32));
-        Ok(set.call::<()>((*role, function, met, hidden))?)
     }
 
     /// Walks the batch's first `runs` runs from position `from` on. Returns the position after the

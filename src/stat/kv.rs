@@ -8,16 +8,17 @@ use super::{
     Aggregate,
     budget::{Budget, BudgetGrant},
     keys::{Keys, first_half, gather},
-    leaf::Leaf,
     strings::Marks,
     sum::Sum,
-    word::{Word, words},
+    word::Word,
 };
 use estimate::KvEstimate;
+pub use leaf::{FIRST_SHIFT, MORE, NAME};
 use std::cmp::Ordering;
 use std::rc::Rc;
 
 mod estimate;
+mod leaf;
 
 /// Options of a table.
 #[derive(Clone, Debug)]
@@ -80,14 +81,6 @@ pub struct KvRow<'a> {
     /// The string id of its name.
     pub name: Option<u32>,
 }
-
-/// Flag of [`Leaf::take`]: the first double is the id of the key's name; nothing is added.
-pub const NAME: u32 = 1 << 31;
-/// Flag of [`Leaf::take`]: the values belong to the previous addition to that key; nothing is
-/// counted.
-pub const MORE: u32 = 1 << 30;
-/// Position in the flags of [`Leaf::take`] of the index of the first sum that is passed.
-pub const FIRST_SHIFT: u32 = 8;
 
 impl Kv {
     /// Returns an empty table.
@@ -184,29 +177,6 @@ impl Kv {
             Some(row) => row,
             None => self.new_row(key),
         }
-    }
-
-    #[inline(never)]
-    fn take_any(&mut self, doubles: &[f64], flags: u32) -> u32 {
-        let split = doubles.len().saturating_sub(self.shape.keys);
-        let (values, key) = doubles.split_at(split);
-        let mut buffer = Word::BUFFER;
-        let key = words(&mut buffer, key, flags);
-        if flags & NAME != 0 {
-            if let Some(&id) = values.first() {
-                self.name(key, id as u32);
-            }
-            return 0;
-        }
-        if flags & MORE != 0 {
-            let row = self.row(key);
-            match self.estimate {
-                Some(_) => self.estimate_at(row, first_of(flags), values, false),
-                None => self.sum_up(row, first_of(flags), values),
-            }
-            return 0;
-        }
-        u32::from(self.add(key, first_of(flags), values))
     }
 
     #[cold]
@@ -394,31 +364,6 @@ impl Aggregate for Kv {
         let (room, row_bytes) = (self.room.another(), self.row_bytes);
         Kv { capacity: 0, room, row_bytes, estimate, ..Kv::new(self.shape.clone()) }
     }
-}
-
-impl Leaf for Kv {
-    /// Doubles: the values, then the key. Flags: bit i is set if word i of the key is a string; the
-    /// index of the first sum starts at bit 8; [`NAME`], [`MORE`]. Returns 1 if the row lacks a
-    /// name.
-    #[inline(always)]
-    fn take(&mut self, doubles: &[f64], flags: u32) -> u32 {
-        // The usual table has one key and at most one sum: without loops and buffers it takes half
-        // the time.
-        if let [values @ .., key] = doubles
-            && values.len() <= 1
-            && self.shape.keys == 1
-            && flags & (NAME | MORE) == 0
-        {
-            let row = self.row(&[Word::passed(*key, flags & 1 != 0)]);
-            return u32::from(self.add_at(row, first_of(flags), values));
-        }
-        self.take_any(doubles, flags)
-    }
-}
-
-#[inline(always)]
-fn first_of(flags: u32) -> usize {
-    (flags >> FIRST_SHIFT & 0xff) as usize
 }
 
 #[cfg(test)]

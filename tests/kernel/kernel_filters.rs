@@ -10,6 +10,9 @@ live_tests! {
     a_filter_by_function_passes_the_events_of_that_function,
     addresses_are_keys_in_hexadecimal_or_unsigned,
     a_filter_by_user_text_passes_the_calls_with_that_argument,
+    conditions_that_the_kernel_does_not_support_are_checked_in_user_space,
+    conditions_that_this_kernel_refuses_are_checked_in_user_space,
+    roles_that_share_an_event_check_their_own_filters_when_the_kernel_refuses_both,
 }
 
 /// Pipes that the workload creates; each needs two allocations in `alloc_pipe_info`.
@@ -116,4 +119,60 @@ fn a_filter_by_user_text_passes_the_calls_with_that_argument() {
         assert_eq!(passed, opens, "{filter}: {}", run.stderr);
         run.is_complete();
     }
+}
+
+fn conditions_that_the_kernel_does_not_support_are_checked_in_user_space() {
+    let load = load::getppid(5000);
+    let pid = load.pid();
+    // Every call passes the kernel's part; the other part does not compare a field with a number,
+    // so it is checked in user space.
+    let event =
+        format!("raw_syscalls:sys_enter/common_pid=={pid} && id - {} == 0/", libc::SYS_getppid);
+    let run = watch(&["top", "-e", &event, "-k", "id", "-v"], load);
+    assert_eq!(run.coverage()["events"], 5000, "{}", run.stderr);
+    assert_eq!(run.sum("sys_enter", "id", libc::SYS_getppid), 5000);
+    assert_eq!(run.of("row").filter(|row| row["id"] != libc::SYS_getppid).count(), 0);
+    let notes: Vec<_> = run.of("note").filter_map(|note| note["text"].as_str()).collect();
+    let halves = format!("in the kernel: common_pid == {pid} (");
+    assert!(notes.iter().any(|note| note.contains(&halves)), "{notes:?}");
+    let ours = format!("in user space: id - {} == 0 (", libc::SYS_getppid);
+    assert!(notes.iter().any(|note| note.contains(&ours)), "{notes:?}");
+    // The load makes other calls, too: they were received, and are reported.
+    assert!(notes.iter().any(|note| note.contains("were rejected by user-space filters")));
+    run.is_complete();
+}
+
+fn conditions_that_this_kernel_refuses_are_checked_in_user_space() {
+    let load = load::getppid(5000);
+    let pid = load.pid();
+    // The number of CPUs that the kernel supports is not known here: the kernel rejects such a
+    // list.
+    let event = format!(
+        "raw_syscalls:sys_enter/common_pid=={pid} && CPU & CPUS{{0-100000}} && id=={}/",
+        libc::SYS_getppid
+    );
+    let run = watch(&["top", "-e", &event, "-k", "id"], load);
+    let notes: Vec<_> = run.of("note").filter_map(|note| note["text"].as_str()).collect();
+    let expected = "raw_syscalls:sys_enter: this kernel refuses the filter 'CPU & CPUS{0-100000}'";
+    assert!(notes.iter().any(|note| note.starts_with(expected)), "{notes:?}");
+    assert_eq!(run.coverage()["events"], 5000, "{notes:?}");
+    assert_eq!(run.sum("sys_enter", "id", libc::SYS_getppid), 5000);
+    run.is_complete();
+}
+
+fn roles_that_share_an_event_check_their_own_filters_when_the_kernel_refuses_both() {
+    let load = load::getppid(3000);
+    let (pid, id) = (load.pid(), libc::SYS_getppid);
+    let of = pid.to_string();
+    let events = format!(
+        "raw_syscalls:sys_enter/CPU & CPUS{{0-100000}}/alias=any/,\
+         raw_syscalls:sys_enter/id=={id}/alias=own/,raw_syscalls:sys_enter/id!={id}/alias=other/"
+    );
+    let run = watch(&["top", "-e", &events, "-k", "id", "-p", &of, "-v"], load);
+    for (column, calls) in [("any", 3000), ("own", 3000), ("other", 0)] {
+        assert_eq!(run.sum(column, "id", id), calls, "{column}: {}", run.stderr);
+    }
+    let notes: Vec<_> = run.of("note").filter_map(|note| note["text"].as_str()).collect();
+    assert!(!notes.iter().any(|note| note.contains("filtered in the kernel")), "{notes:?}");
+    run.is_complete();
 }
