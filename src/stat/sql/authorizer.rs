@@ -37,8 +37,16 @@ impl Restriction {
     }
 }
 
+/// Functions of SQLite that load code, in lower case.
+const LOADING: [&str; 2] = ["load_extension", "fts3_tokenizer"];
+
 fn authorize(action: &AuthAction<'_>) -> Authorization {
     match action {
+        AuthAction::Function { function_name }
+            if LOADING.contains(&function_name.to_ascii_lowercase().as_str()) =>
+        {
+            Authorization::Deny
+        }
         AuthAction::Select
         | AuthAction::Read { .. }
         | AuthAction::Function { .. }
