@@ -66,6 +66,7 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---@field firefox false|string FILE of --firefox
 ---@field diff false|string OLD of --diff
 ---@field heatmap false|string FILE of --heatmap
+---@field perfetto false|string FILE of --perfetto
 ---@field freq? integer samples per second, of -F
 ---@field period? integer events per sample, of -c
 ---@field perins boolean whether --perins was given

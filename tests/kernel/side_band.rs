@@ -119,11 +119,11 @@ fn a_mapping_has_the_build_id_of_its_file() {
     assert!(compared >= 2, "the program and its library: {text}");
     // Functions are named by the mapped files as before.
     let named = "function m.on_mmap(r) end
-        local n = 0
+        local n, symbol = 0, stack.format 'symbol'
         function m.deinit() emit { n = n } end
         function m.init()
           evsel('cpu-clock', { freq = 2000, functions = true }, function(e)
-            if tostring(e._function):match 'busy_loop' then n = n + 1 end
+            if symbol(e._function):match 'busy_loop' then n = n + 1 end
           end)
         end";
     let folder = tempfile::tempdir().expect("a folder");

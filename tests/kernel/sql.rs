@@ -37,7 +37,7 @@ fn a_query_counts_the_calls_of_the_workload() {
     let query =
         "SELECT syscall_name(id) AS call, comm_get(_tid) = _comm AS is_named, count(*) AS n,
         count(DISTINCT _time) AS times FROM sys_enter GROUP BY 1, 2";
-    let run = run(CALLS, query, &[]);
+    let run = run(CALLS, query, &["-m", "4096"]);
     run.is_complete();
     let rows = rows(&run);
     assert_eq!(rows.len(), 1, "{rows:?}");

@@ -103,6 +103,7 @@ fn a_vfork_parent_is_stuck_until_its_child_ends() {
 }
 
 fn a_writer_to_a_frozen_file_system_is_printed_with_its_stack() {
+    let _busy = load::never_idle();
     let disk = Frozen::new("frozen");
     let tool = Tool::attach(&["task-state", "-D", "--than", "100ms", "--filter", "frozen-*", "-g"]);
     let writer = disk.write_for(Duration::from_millis(300));

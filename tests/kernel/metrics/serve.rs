@@ -43,7 +43,7 @@ impl ServedTogether {
 /// A monitor that counts calls of getpid in a table of its own.
 const CALLS_OF_GETPID: &str = "local m = monitor { summary = 'calls' }\n\
     function m.init()\n\
-      local calls = kv { key = { 'comm' }, count = 'calls' }\n\
+      local calls = kv { 'comm', count = 'calls' }\n\
       evsel('raw_syscalls:sys_enter/id==39/', function(e) calls:add(e.comm) end)\n\
     end\n\
     return m\n";
