@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::base::report::draw::Cell;
+use crate::stat::leaf::Leaf as _;
 use crate::stat::weight::EventWeight;
 use crate::stat::word::WordContent;
 use proptest::prelude::*;

@@ -44,7 +44,7 @@ impl ServedTogether {
 const CALLS_OF_GETPID: &str = "local m = monitor { summary = 'calls' }\n\
     function m.init()\n\
       local calls = kv { 'comm', count = 'calls' }\n\
-      evsel('raw_syscalls:sys_enter/id==39/', function(e) calls:add(e.comm) end)\n\
+      evsel('raw_syscalls:sys_enter/id==39/', function(e) calls:add(e._comm) end)\n\
     end\n\
     return m\n";
 
