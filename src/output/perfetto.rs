@@ -3,12 +3,12 @@
 //! The file is a sequence of `TracePacket`s; the numbers of their fields are those of
 //! protos/perfetto/trace/trace_packet.proto in Perfetto's repository.
 //!
-//! - Events that Perfetto knows from ftrace become events of a bundle per CPU ([`ftrace`]), from
+//! - Events that Perfetto knows from ftrace become events of a bundle per CPU (`ftrace`), from
 //!   which it derives the states of threads, who woke whom, and its own tables.
 //! - Any other event is an instant on the track of its thread, its fields are annotations.
 //! - A sample, and any event with a call chain, is a `PerfSample`. Each such event has a packet
 //!   sequence of its own, because the defaults of a sequence name the event.
-//! - Spans are slices on lanes ([`tracks`]); tasks are packets of the process tree.
+//! - Spans are slices on lanes (`tracks`); tasks are packets of the process tree.
 //!
 //! Timestamps are `CLOCK_BOOTTIME`, Perfetto's default clock: the clock of the events plus the time
 //! that the machine was suspended before the run. A clock snapshot relates it to the others.

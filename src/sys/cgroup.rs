@@ -164,7 +164,7 @@ pub fn matching_at_most(pattern: &str) -> anyhow::Result<Vec<String>> {
 /// Checks that not too many control groups are watched.
 ///
 /// # Errors
-/// There are more than [`WATCHED_MAX`].
+/// There are more than `WATCHED_MAX`.
 pub fn check_number(pattern: &str, number: usize) -> anyhow::Result<()> {
     ensure!(
         number <= WATCHED_MAX,

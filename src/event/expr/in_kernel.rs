@@ -1,7 +1,7 @@
 //! Lowers an expression to the form that a program in the kernel can evaluate.
 //!
 //! The expression was checked before ([`super::Expr`]), so what does not fit here is an expression
-//! for user space, and not a mistake. Types and conversions are C's, as in [`super::arithmetic`];
+//! for user space, and not a mistake. Types and conversions are C's, as in `super::arithmetic`;
 //! the values are the same, bit by bit.
 
 use super::call;
