@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
 
-use crate::live::live_tests;
+use crate::live::{live_tests, skip_anywhere};
 use crate::load::{self, CALLS, Load};
 use crate::tool::{Run, Tool};
 
@@ -52,6 +52,9 @@ fn a_heavy_load_stays_within_its_budget_and_its_counts_within_their_errors() {
     other.wait();
     let run = tool.finish();
     run.is_complete();
+    if run.stderr.contains("the events exceed it even if none is recorded") {
+        skip_anywhere("counting without records costs more than the budget on this machine");
+    }
     let stats = run.of("stats").next().expect("--stats prints an object").clone();
     let cost = stats["cost_percent"].as_f64().expect("the cost is a number");
     assert!(cost <= 1.2, "{stats}");
@@ -65,8 +68,15 @@ fn a_heavy_load_stays_within_its_budget_and_its_counts_within_their_errors() {
             (number, truth, count, variance.sqrt())
         })
         .collect();
-    let within = judged.iter().filter(|(_, truth, count, error)| (count - truth).abs() <= *error);
-    assert!(within.count() * 10 >= judged.len() * 9, "{judged:?} {stats}");
+    // A true value is outside of its error once in 20 times, and outside of twice the error once in
+    // 10,000 times.
+    let within = |factor: f64| {
+        let is_near = |&&(_, truth, count, error): &&(i64, f64, f64, f64)| {
+            (count - truth).abs() <= factor * error
+        };
+        judged.iter().filter(is_near).count()
+    };
+    assert!(within(1.0) >= 4 && within(2.0) == judged.len(), "{judged:?} {stats}");
     for (number, truth, count, error) in judged.iter().filter(|(_, truth, ..)| *truth > 2e5) {
         assert!((count / truth - 1.0).abs() < 0.03, "{number}: {count} of {truth} ± {error}");
     }

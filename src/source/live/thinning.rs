@@ -24,10 +24,10 @@ impl Live {
     pub fn thin(&self, mut one_in: impl FnMut() -> u64) {
         for open in &self.opened.events {
             let Some(weights) = &self.opened.decoders[open.opening].weights else { continue };
-            let period = one_in();
+            let (period, before) = (one_in(), monotonic_ns());
             // An event whose period cannot be set has gone with its CPU.
             if open.event.period(period).is_ok() {
-                weights.thin(open.cpu, period, monotonic_ns());
+                weights.thin(open.cpu, period, [before, monotonic_ns()]);
             }
         }
     }

@@ -30,8 +30,9 @@ struct CpuWeights {
     /// Current N, and the one before.
     one_in: u64,
     one_in_before: u64,
-    /// Time of the event clock since which the current N is in force.
-    since: u64,
+    /// Times of the event clock just before and just after N was changed. Samples between them have
+    /// either N: this process may have waited for a CPU meanwhile.
+    changed: [u64; 2],
     /// Whether no sample has come since then: the first one ends a period of the N before.
     is_fresh: bool,
     tally: Tally,
@@ -45,7 +46,7 @@ impl Default for CpuWeights {
             lost: 0,
             one_in: 1,
             one_in_before: 1,
-            since: 0,
+            changed: [0; 2],
             is_fresh: false,
             tally: Tally::default(),
         }
@@ -67,13 +68,14 @@ impl SampleWeights {
         of_cpu.weigh(&read)
     }
 
-    /// Notes that from `now` of the event clock on, a CPU samples one event in `one_in`.
-    pub(in crate::source) fn thin(&self, cpu: u32, one_in: u64, now: u64) {
+    /// Notes that a CPU samples one event in `one_in`, since a change between two times of the
+    /// event clock.
+    pub(in crate::source) fn thin(&self, cpu: u32, one_in: u64, changed: [u64; 2]) {
         let mut cpus = self.cpus.borrow_mut();
         let of_cpu = at(&mut cpus, cpu);
         of_cpu.one_in_before = of_cpu.one_in;
         of_cpu.one_in = one_in;
-        of_cpu.since = now;
+        of_cpu.changed = changed;
         of_cpu.is_fresh = true;
     }
 
@@ -109,9 +111,14 @@ impl CpuWeights {
         let events = read.counted.saturating_sub(self.counted).max(1);
         let lost = read.lost.saturating_sub(self.lost);
         (self.counted, self.lost) = (read.counted, read.lost);
-        let is_current = read.time >= self.since;
+        let [before, after] = self.changed;
+        let is_current = read.time >= after;
         let ends_period = is_current && std::mem::take(&mut self.is_fresh);
-        let one_in = if is_current && !ends_period { self.one_in } else { self.one_in_before };
+        let one_in = match (is_current && !ends_period, read.time >= before) {
+            (true, _) => self.one_in,
+            (_, true) => self.one_in.max(self.one_in_before),
+            _ => self.one_in_before,
+        };
         let weight = match one_in {
             1 => 1,
             // Lost samples stood for as many events; they are missing, and reported as lost.
@@ -138,7 +145,7 @@ mod tests {
             let cpu = at(cpus, 3);
             assert_eq!([weigh(cpu, 1, 1, 0), weigh(cpu, 2, 2, 0)], [1, 1]);
         }
-        weights.thin(3, 7, 10);
+        weights.thin(3, 7, [10, 10]);
         let cpus = &mut *weights.cpus.borrow_mut();
         let cpu = at(cpus, 3);
         // Written before the change, read after it.
@@ -151,12 +158,26 @@ mod tests {
     #[test]
     fn the_first_sample_after_a_change_ends_the_period_before() {
         let weights = SampleWeights::default();
-        weights.thin(0, 7, 10);
+        weights.thin(0, 7, [10, 10]);
         weigh(at(&mut weights.cpus.borrow_mut(), 0), 11, 1, 0);
-        weights.thin(0, 1, 20);
+        weights.thin(0, 1, [20, 20]);
         let cpus = &mut *weights.cpus.borrow_mut();
         let cpu = at(cpus, 0);
         assert_eq!([weigh(cpu, 21, 6, 0), weigh(cpu, 22, 7, 0)], [5, 1]);
+    }
+
+    #[test]
+    fn samples_during_a_change_have_their_weights_from_the_count() {
+        let weights = SampleWeights::default();
+        weights.thin(0, 7, [10, 50]);
+        let weigh_at =
+            |time, counted| weigh(at(&mut weights.cpus.borrow_mut(), 0), time, counted, 0);
+        assert_eq!(
+            [weigh_at(5, 1), weigh_at(11, 2), weigh_at(20, 9), weigh_at(60, 16)],
+            [1, 1, 7, 7]
+        );
+        weights.thin(0, 1, [70, 90]);
+        assert_eq!([weigh_at(75, 23), weigh_at(80, 24), weigh_at(95, 25)], [7, 1, 1]);
     }
 
     #[test]
@@ -168,7 +189,7 @@ mod tests {
     #[test]
     fn lost_samples_take_their_share_of_the_events_with_them() {
         let weights = SampleWeights::default();
-        weights.thin(0, 7, 10);
+        weights.thin(0, 7, [10, 10]);
         let cpus = &mut *weights.cpus.borrow_mut();
         let cpu = at(cpus, 0);
         assert_eq!([weigh(cpu, 11, 1, 0), weigh(cpu, 12, 8, 0)], [1, 7]);
@@ -178,7 +199,7 @@ mod tests {
     #[test]
     fn an_event_that_was_opened_again_counts_from_zero() {
         let weights = SampleWeights::default();
-        weights.thin(0, 7, 10);
+        weights.thin(0, 7, [10, 10]);
         let cpus = &mut *weights.cpus.borrow_mut();
         let cpu = at(cpus, 0);
         weigh(cpu, 11, 100, 0);
