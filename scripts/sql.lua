@@ -15,7 +15,7 @@ local m = monitor {
       help = "rows of all tables of an interval; further events are counted as evicted" },
   },
 }
-local result
+local result ---@type perilune.Sql
 
 function m.init(opt)
   result = sql { opt.query, rows = opt.rows }

@@ -19,7 +19,7 @@ local m = monitor {
   },
 }
 
-local add
+local add ---@type function?
 
 function m.init(opt)
   add = explore.stacks(opt, "events")

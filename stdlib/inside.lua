@@ -20,6 +20,7 @@ local COUNTS = {
 }
 
 -- Soft interrupts by number: include/linux/interrupt.h.
+---@type table<integer, string>
 local SOFT = {
   [0] = "HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL",
   "TASKLET", "SCHED", "HRTIMER", "RCU",

@@ -257,15 +257,12 @@ function relation.delay(groups, opt, look)
   local spec, than = { key, from, to }, opt.than or opt.only_than
   for name, value in pairs(look or {}) do spec[name] = value end
   local name, has_key, as, is_thread
-  local pairs_named = {}
+  local pairs_named = {} ---@type table<number, string?>
   local add, times = delays.table(opt, spec, {
     span = function(_, e, delay, k, first, number)
       local pair = first * 1000 + number
-      local text = pairs_named[pair]
-      if not text then
-        text = name(first) .. " => " .. name(number)
-        pairs_named[pair] = text
-      end
+      local text = pairs_named[pair] or name(first) .. " => " .. name(number)
+      pairs_named[pair] = text
       span { name = text, delay = delay, tid = is_thread and k or e._tid,
         fields = { [called] = shown(k) } }
     end,
