@@ -203,14 +203,9 @@ impl Draw for Parquet {
     }
 
     fn note(&mut self, _stamp: Stamp, level: Level, text: &str) {
-        let prefix = match level {
-            Level::Info | Level::Warning if self.quiet => return,
-            Level::Info => "note: ",
-            Level::Warning => "warning: ",
-            Level::Alert => "ALERT ",
-            Level::Error => "",
-        };
-        self.message(&format!("{prefix}{text}"));
+        if let Some(prefix) = level.prefix(self.quiet) {
+            self.message(&format!("{prefix}{text}"));
+        }
     }
 
     fn coverage(&mut self, stamp: Stamp, coverage: &Coverage, last: bool) {

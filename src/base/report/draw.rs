@@ -235,6 +235,19 @@ pub enum Level {
     Error,
 }
 
+impl Level {
+    /// Returns what precedes a message of this level on stderr; None if `--quiet` omits it.
+    pub fn prefix(self, quiet: bool) -> Option<&'static str> {
+        match self {
+            Level::Info | Level::Warning if quiet => None,
+            Level::Info => Some("note: "),
+            Level::Warning => Some("warning: "),
+            Level::Alert => Some("ALERT "),
+            Level::Error => Some(""),
+        }
+    }
+}
+
 /// A part of a report.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Report {
