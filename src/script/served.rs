@@ -1,8 +1,8 @@
 //! Several monitors of one run: `serve`. Each has its own events, tables, reports and coverage;
 //! they share one Lua state and one set of rings.
 //!
-//! The order of calls: `begin`, then `add` for each monitor that the host has loaded, `ready`, `attach` (once the
-//! batch exists), then batches with `report` of each monitor in between.
+//! The order of calls: `begin`, then `add` for each monitor that the host has loaded, `ready`,
+//! `attach` (once the batch exists), then batches with `report` of each monitor in between.
 
 mod sink;
 

@@ -27,10 +27,6 @@ fn an_unknown_name_gets_the_nearest() {
 
 /// Arguments that are refused, and the line behind `perilune: `.
 const INVALID: &[(&str, &str)] = &[
-    ("repl --parquet x", "repl: --parquet applies only to monitors; omit it"),
-    ("repl --prometheus 9464", "repl: --prometheus applies only to monitors; omit it"),
-    ("repl --otlp http://localhost", "repl: --otlp applies only to monitors; omit it"),
-    ("repl --where kernel", "repl: --where applies only to monitors; omit it"),
     (
         "signal --fliter x",
         "signal: no option '--fliter'; did you mean '--filter'? (perilune signal --help lists \
