@@ -12,6 +12,7 @@ use clap::{Arg, ArgAction, Command};
 
 use super::runtime::Runtime;
 use super::{CommandError, run_options};
+use crate::output::metrics::identifier;
 use crate::run::request::RunRequest;
 use crate::run::serve::ServedMonitor;
 use crate::script::load::library::{Script, ScriptOrigin};
@@ -153,17 +154,30 @@ fn stem(called: &str) -> &str {
 /// Checks that there are monitors, and that their metrics have different names.
 fn check_names(monitors: &[ServedMonitor]) -> anyhow::Result<()> {
     ensure!(!monitors.is_empty(), "name a monitor: serve --prometheus 9464 syscalls rundelay");
-    let plain = |name: &str| name.to_ascii_lowercase().replace(|c: char| !c.is_alphanumeric(), "_");
     for (at, one) in monitors.iter().enumerate() {
-        let name = plain(&one.name);
+        let name = identifier(&one.name);
+        ensure!(
+            !name.is_empty(),
+            "{}: metrics need a name with a letter of a to z or a digit; name the monitor NAME={}",
+            one.name,
+            one.called
+        );
         ensure!(
             !TAKEN.contains(&name.as_str()),
             "{}: this name has another meaning in the metrics; name the monitor NAME={}",
             one.name,
             one.called
         );
-        if monitors.iter().take(at).any(|other| plain(&other.name) == name) {
-            bail!("{} is there twice; name one of them NAME={}", one.name, one.called);
+        let same = monitors.iter().take(at).find(|other| identifier(&other.name) == name);
+        match same {
+            Some(other) if other.name != one.name => bail!(
+                "{} and {} have one name in the metrics, {name}; name one of them NAME={}",
+                other.name,
+                one.name,
+                one.called
+            ),
+            Some(_) => bail!("{} is there twice; name one of them NAME={}", one.name, one.called),
+            None => {}
         }
     }
     Ok(())
@@ -204,8 +218,13 @@ mod tests {
         assert!(refused(&["=x"]).starts_with("`=x` names no monitor"));
         assert_eq!(
             refused(&["page-faults", "page_faults"]),
-            "page_faults is there twice; name one of them NAME=page_faults"
+            "page-faults and page_faults have one name in the metrics, page_faults; name one of \
+             them NAME=page_faults"
         );
+        assert_eq!(refused(&["top", "top"]), "top is there twice; name one of them NAME=top");
+        assert!(refused(&["cpu=top", "-cpu=top"]).starts_with("cpu and -cpu have one name"));
+        assert!(refused(&["é=top"]).starts_with("é: metrics need a name with a letter"));
+        assert!(refused(&["_serve=top"]).starts_with("_serve: this name has another meaning"));
         assert!(refused(&["serve"]).starts_with("serve: this name has another meaning"));
         assert!(refused(&[]).starts_with("name a monitor"));
     }

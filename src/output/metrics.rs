@@ -14,6 +14,7 @@ mod store;
 
 pub use exposition::{ExpositionFormat, expose};
 pub use labels::tables_of_reports;
+pub use names::identifier;
 pub use store::{MetricInterval, MetricStore, SERIES};
 
 #[cfg(test)]

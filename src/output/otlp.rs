@@ -43,7 +43,8 @@ impl OtlpSignal {
         }
     }
 
-    /// Returns how many items of a request the receiver has rejected, by its answer, and why.
+    /// Returns how many items of a request the receiver has rejected, by its answer, and why. A
+    /// request has fewer than 2^32 items.
     pub fn rejected(self, answer: &[u8]) -> Option<(u64, String)> {
         let (count, why) = match self {
             OtlpSignal::Metrics => {
@@ -55,7 +56,8 @@ impl OtlpSignal {
                 (partial.rejected_log_records, partial.error_message)
             }
         };
-        u64::try_from(count).ok().filter(|count| *count > 0).map(|count| (count, why))
+        let count = u64::try_from(count).ok()?.min(u32::MAX.into());
+        (count > 0).then_some((count, why))
     }
 }
 

@@ -26,6 +26,9 @@ use controller::{Controller, Load, Prices, primes};
 
 /// Prices of this machine's kind, in nanoseconds, if they cannot be measured.
 const USUAL: Prices = Prices { record: 300.0, skipped: 80.0 };
+/// The warning that these prices are used.
+const UNMEASURED: &str = "--budget: the cost of an event cannot be measured here; the run assumes \
+                          the usual 300 ns for a record and 80 ns for an event without one";
 /// Shortest time between two decisions, in nanoseconds, and the samples that end it.
 const SOON_NS: u64 = 10_000_000;
 const SOON_SAMPLES: u64 = 2000;
@@ -40,19 +43,21 @@ pub(super) struct BudgetKeeper {
     is_strict: bool,
     cpus: f64,
     controller: Controller,
-    begin: Reading,
+    begin: CostReading,
     /// The last decision, and the last reading of the own CPU time.
-    decided: Reading,
-    learned: Reading,
+    decided: CostReading,
+    learned: CostReading,
     highest: u64,
     seed: u64,
     has_warned: bool,
+    /// Whether a warning about prices that could not be measured is due.
+    is_unmeasured: bool,
     exceeded: Option<f64>,
 }
 
-/// The counts at some time.
+/// The cost counters at some time.
 #[derive(Clone, Copy, Default)]
-struct Reading {
+struct CostReading {
     at: u64,
     own_ns: u64,
     tally: Tally,
@@ -142,12 +147,13 @@ impl BudgetKeeper {
             is_strict: request.options.strict,
             cpus: 1.0,
             controller: Controller::new(share, prices.unwrap_or(USUAL)),
-            begin: Reading::default(),
-            decided: Reading::default(),
-            learned: Reading::default(),
+            begin: CostReading::default(),
+            decided: CostReading::default(),
+            learned: CostReading::default(),
             highest: 1,
             seed: monotonic_ns(),
             has_warned: false,
+            is_unmeasured: prices.is_none(),
             exceeded: None,
         })
     }
@@ -155,7 +161,7 @@ impl BudgetKeeper {
     /// Begins to meter, when the events have been enabled.
     pub(super) fn start(&mut self, source: &SourceRequest) {
         self.cpus = source.watched.len().max(1) as f64;
-        self.begin = Reading::now(Tally::default());
+        self.begin = CostReading::now(Tally::default());
         (self.decided, self.learned) = (self.begin, self.begin);
     }
 
@@ -168,12 +174,15 @@ impl BudgetKeeper {
         if since < SOON_NS || since < LATE_NS && samples < SOON_SAMPLES {
             return false;
         }
-        let reading = Reading { at: now, own_ns: self.decided.own_ns, tally };
+        if std::mem::take(&mut self.is_unmeasured) {
+            context.note(Level::Warning, UNMEASURED);
+        }
+        let reading = CostReading { at: now, own_ns: self.decided.own_ns, tally };
         let load = reading.load_since(&self.decided, self.cpus);
         self.decided = reading;
         let mut reroll = false;
         if now.saturating_sub(self.learned.at) >= SECOND_NS {
-            self.learn(Reading::now(tally));
+            self.learn(CostReading::now(tally));
             reroll = self.controller.one_in() > 1;
         }
         if self.is_strict {
@@ -189,7 +198,7 @@ impl BudgetKeeper {
         false
     }
 
-    fn learn(&mut self, reading: Reading) {
+    fn learn(&mut self, reading: CostReading) {
         let load = reading.load_since(&self.learned, self.cpus);
         let own_ns = (reading.own_ns - self.learned.own_ns) as f64;
         let cost = (own_ns + self.controller.kernel_ns(&load)) / load.capacity.max(1.0);
@@ -229,7 +238,7 @@ impl BudgetKeeper {
 
     /// Returns the cost of the run so far.
     pub(super) fn stats(&self, live: &Live) -> BudgetStats {
-        let reading = Reading::now(live.tally());
+        let reading = CostReading::now(live.tally());
         let load = reading.load_since(&self.begin, self.cpus);
         let own_ns = (reading.own_ns - self.begin.own_ns) as f64;
         let share = |ns: f64| 100.0 * ns / load.capacity.max(1.0);
@@ -270,12 +279,12 @@ pub(super) fn summary(stats: &BudgetStats) -> String {
     )
 }
 
-impl Reading {
-    fn now(tally: Tally) -> Reading {
-        Reading { at: monotonic_ns(), own_ns: machine::own_cpu_ns(), tally }
+impl CostReading {
+    fn now(tally: Tally) -> CostReading {
+        CostReading { at: monotonic_ns(), own_ns: machine::own_cpu_ns(), tally }
     }
 
-    fn load_since(&self, before: &Reading, cpus: f64) -> Load {
+    fn load_since(&self, before: &CostReading, cpus: f64) -> Load {
         Load {
             capacity: self.at.saturating_sub(before.at) as f64 * cpus,
             events: (self.tally.events - before.tally.events) as f64,
@@ -284,7 +293,7 @@ impl Reading {
     }
 }
 
-/// Returns a share as a percentage with two significant digits.
+/// Returns a share as a percentage with at most two significant digits.
 fn percent(share: f64) -> String {
     let percent = 100.0 * share;
     match percent {

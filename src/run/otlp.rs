@@ -22,7 +22,7 @@ use crate::output::otlp::{
     LogQueue, OtlpResource, OtlpSignal, OtlpUrl, logs_request, metrics_request,
 };
 use crate::script::context::shared::SharedContext;
-use crate::sys::clock::wall_and_monotonic;
+use crate::sys::clock;
 use crate::sys::own_tid::tid_in_records;
 use crate::sys::{machine, sched, signal, threads};
 use outbox::Outbox;
@@ -38,7 +38,7 @@ const END_SLACK: Duration = Duration::from_millis(500);
 
 /// Intervals that the run hands over.
 #[derive(Default)]
-struct Inbox {
+struct IntervalInbox {
     intervals: Vec<Arc<MetricInterval>>,
     /// Whether all intervals of a report are here.
     is_complete: bool,
@@ -47,23 +47,23 @@ struct Inbox {
 
 /// State that run and thread share.
 #[derive(Default)]
-struct Shared {
-    inbox: Mutex<Inbox>,
+struct SenderState {
+    inbox: Mutex<IntervalInbox>,
     wake: Condvar,
-    /// Requests' items that were dropped or refused.
+    /// Items of requests that were dropped or refused.
     unsent: AtomicU64,
     /// Why the last request was not delivered; None if it was.
-    trouble: Mutex<Option<String>>,
+    failure: Mutex<Option<String>>,
 }
 
 /// The run's end of the sender.
 pub(super) struct OtlpSender {
     url: OtlpUrl,
-    shared: Arc<Shared>,
+    shared: Arc<SenderState>,
     logs: LogQueue,
     tid: i32,
     ended: mpsc::Receiver<()>,
-    /// The trouble that was reported last.
+    /// The failure that was reported last.
     reported: Option<String>,
 }
 
@@ -77,23 +77,23 @@ impl OtlpSender {
         context: &SharedContext,
     ) -> anyhow::Result<Option<OtlpSender>> {
         let Some(url) = options.otlp.clone() else { return Ok(None) };
-        let (shared, logs) = (Arc::<Shared>::default(), LogQueue::default());
+        let (shared, logs) = (Arc::<SenderState>::default(), LogQueue::default());
         let (started, tid) = mpsc::channel();
         let (end, ended) = mpsc::channel();
-        let sending = Sending {
+        let thread = SenderThread {
             shared: shared.clone(),
             logs: logs.clone(),
             store: MetricStore::new(options.series),
             outbox: Outbox::new(url.clone()),
             resource: OtlpResource { host: machine::host_name(), pid: std::process::id() },
-            start_ns: wall_ns(),
+            start_ns: u64::try_from(clock::wall_ns()).unwrap_or(0),
         };
         threads::start("perilune:otlp", move || {
             signal::keep_off_this_thread();
             sched::yield_to_the_run();
             // The receiver exists until the number arrives.
             let _ = started.send(tid_in_records());
-            sending.run();
+            thread.run();
             // The run may have stopped waiting.
             let _ = end.send(());
         })
@@ -103,7 +103,7 @@ impl OtlpSender {
         Ok(Some(OtlpSender { url, shared, logs, tid, ended, reported: None }))
     }
 
-    /// Returns the thread's number as records have it.
+    /// Returns the id of the thread, as records contain it.
     pub(super) fn tid(&self) -> i32 {
         self.tid
     }
@@ -128,15 +128,15 @@ impl OtlpSender {
     pub(super) fn complete(&mut self, context: &SharedContext) {
         self.shared.inbox.lock().unwrap_or_else(PoisonError::into_inner).is_complete = true;
         self.shared.wake.notify_one();
-        let trouble = self.shared.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if trouble == self.reported {
+        let failure = self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if failure == self.reported {
             return;
         }
-        match &trouble {
+        match &failure {
             Some(why) => context.note(Level::Warning, &format!("--otlp {}: {why}", self.url)),
             None => context.note(Level::Info, &format!("--otlp {}: delivered again", self.url)),
         }
-        self.reported = trouble;
+        self.reported = failure;
     }
 
     /// Returns how many log records, intervals and points the receiver does not have.
@@ -153,24 +153,34 @@ impl OtlpSender {
         }
         self.shared.wake.notify_one();
         let is_ended = self.ended.recv_timeout(END + END_SLACK).is_ok();
-        let unsent = self.unsent();
-        if is_ended && unsent == 0 {
-            return;
+        let failure = self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(missing) = missing_at_end(is_ended, self.unsent(), failure.as_deref()) {
+            context.note(Level::Warning, &format!("--otlp {}: {missing}", self.url));
         }
-        let trouble = self.shared.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let why = trouble.map(|why| format!(": {why}")).unwrap_or_default();
-        let items = counted(unsent, "item");
-        let text = format!(
-            "--otlp {}: {items} (log records, intervals of metrics) not delivered{why}",
-            self.url
-        );
-        context.note(Level::Warning, &text);
+    }
+}
+
+/// Returns what the receiver does not have at the end of the run, for a message; None if nothing is
+/// missing. `is_ended` is false if the thread still waits for an answer, so that the number of
+/// `unsent` items is not known yet.
+fn missing_at_end(is_ended: bool, unsent: u64, failure: Option<&str>) -> Option<String> {
+    let why = failure.map(|why| format!(": {why}")).unwrap_or_default();
+    match (is_ended, unsent) {
+        (true, 0) => None,
+        (true, unsent) => {
+            let items = counted(unsent, "item");
+            Some(format!("{items} (log records, intervals of metrics) not delivered{why}"))
+        }
+        (false, _) => Some(format!(
+            "the receiver did not answer in time; the last log records and metrics may not be \
+             delivered{why}"
+        )),
     }
 }
 
 /// The thread's state.
-struct Sending {
-    shared: Arc<Shared>,
+struct SenderThread {
+    shared: Arc<SenderState>,
     logs: LogQueue,
     store: MetricStore,
     outbox: Outbox,
@@ -178,7 +188,7 @@ struct Sending {
     start_ns: u64,
 }
 
-impl Sending {
+impl SenderThread {
     /// Sends until the run is over and everything is sent, or the time for that is.
     fn run(mut self) {
         let mut end: Option<Instant> = None;
@@ -192,7 +202,7 @@ impl Sending {
             let sent = self.outbox.send_due(end);
             self.shared.unsent.fetch_add(sent.unsent, Ordering::Relaxed);
             if let Some(state) = sent.state {
-                *self.shared.trouble.lock().unwrap_or_else(PoisonError::into_inner) = state;
+                *self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner) = state;
             }
             if let Some(end) = end
                 && (self.outbox.is_empty() || Instant::now() >= end)
@@ -247,6 +257,20 @@ impl Sending {
     }
 }
 
-fn wall_ns() -> u64 {
-    u64::try_from(wall_and_monotonic().0).unwrap_or(0)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_without_an_answer_states_no_number() {
+        let why = Some("the receiver answered 503; retrying");
+        assert_eq!(missing_at_end(true, 0, None), None);
+        assert_eq!(
+            missing_at_end(true, 1, why).unwrap(),
+            "1 item (log records, intervals of metrics) not delivered: the receiver answered 503; \
+             retrying"
+        );
+        let text = missing_at_end(false, 0, None).unwrap();
+        assert!(text.starts_with("the receiver did not answer in time") && !text.contains('0'));
+    }
 }

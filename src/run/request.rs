@@ -39,7 +39,16 @@ pub struct RunRequest {
 /// Interval of a run whose metrics are scraped, if it has none of its own.
 const SCRAPED_NS: u64 = 1_000_000_000;
 
+/// Options of monitors that write a file at the end of a run.
+const FILES: [&str; 5] = ["flame-graph", "heatmap", "pprof", "firefox", "perfetto"];
+
 impl RunRequest {
+    /// Returns the long name of the first option given that writes a file at the end of the run.
+    pub fn file_at_end(&self) -> Option<&'static str> {
+        let is_given = |name: &&str| self.values.get(*name).is_some_and(OptionValue::is_given);
+        FILES.into_iter().find(is_given)
+    }
+
     /// Returns the report interval in nanoseconds: that of `-i`, else the monitor's own. Without
     /// `-i`, a workload gets a single report of the whole run, as with `perf stat` and `strace -c`.
     pub fn interval_ns(&self) -> Option<u64> {

@@ -1,16 +1,14 @@
 //! Several monitors of one run: `serve`. Each has its own events, tables, reports and coverage;
 //! they share one Lua state and one set of rings.
 //!
-//! The order of calls: `begin`, then `load` and `add` for each monitor, `ready`, `attach` (once the
-//! batch exists), then batches with `report` of each monitor in between.
+//! The order of calls: `begin`, then `add` for each monitor that the host has loaded, `ready`,
+//! `attach` (once the batch exists), then batches with `report` of each monitor in between.
 
 mod sink;
 
 use super::host::job::{Job, JobOptions};
 use super::host::{Host, Rules, Setting};
-use super::load::library::{Library, Script};
 use super::load::monitor::Monitor;
-use super::option::OptionSpec;
 use crate::base::report::coverage::Coverage;
 use crate::base::report::draw::Report;
 use crate::base::report::metric::MetricTable;
@@ -51,19 +49,6 @@ impl ServedMonitors {
         Ok(ServedMonitors { host, jobs: Vec::new(), events: Vec::new() })
     }
 
-    /// Loads a monitor.
-    ///
-    /// # Errors
-    /// The file does not load, or is not a monitor.
-    pub fn load(
-        &self,
-        script: &Script,
-        library: &Library,
-        reserved: &[OptionSpec],
-    ) -> anyhow::Result<Monitor> {
-        self.host.load_beside(script, library, reserved)
-    }
-
     /// Adds a loaded monitor under a name.
     ///
     /// # Errors
@@ -85,12 +70,13 @@ impl ServedMonitors {
     /// Ends the declarations.
     ///
     /// # Errors
-    /// A handler reads a field that its event does not have.
+    /// A handler reads a field that its event does not have, or an aggregate cannot begin.
     pub fn ready(&mut self) -> anyhow::Result<()> {
         let host = &mut self.host;
         let roles = host.roles();
         let events = roles.iter().map(|role| role.event.clone()).collect();
         host.context.with(|context| context.roles = events);
+        host.aggregates.begin().map_err(anyhow::Error::msg)?;
         self.events = vec![0; roles.len()];
         let state = host.state.borrow();
         host.dispatch.request_fields(&mut state.evsels.borrow_mut())?;

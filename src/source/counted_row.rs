@@ -1,5 +1,6 @@
 //! Rows of a table that programs in the kernel have filled: the sum of the values of all CPUs.
 
+use crate::base::text::unescape::until_nul;
 use crate::bpf::count::CountLayout;
 
 /// A row of a table.
@@ -91,11 +92,6 @@ impl RowReader {
 fn word(bytes: &[u8], index: usize) -> u64 {
     let word = bytes.get(8 * index..8 * index + 8).and_then(|word| word.try_into().ok());
     word.map_or(0, u64::from_ne_bytes)
-}
-
-fn until_nul(bytes: &[u8]) -> &[u8] {
-    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-    &bytes[..end]
 }
 
 #[cfg(test)]

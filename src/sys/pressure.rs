@@ -16,7 +16,7 @@ pub struct Stall {
 /// The time in which tasks were stalled.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Pressure {
-    /// At least one task was stalled.
+    /// At least one task was stalled. For `irq`, which has no such line, the same as `full`.
     pub some: Stall,
     /// All tasks that were not idle were stalled. None for `cpu` before Linux 5.13.
     pub full: Option<Stall>,
@@ -25,7 +25,7 @@ pub struct Pressure {
 /// The resources that the kernel knows.
 const RESOURCES: [&str; 4] = ["cpu", "memory", "io", "irq"];
 
-/// Returns the pressure of a resource: `cpu`, `memory` or `io`.
+/// Returns the pressure of a resource: `cpu`, `memory`, `io` or `irq`.
 ///
 /// # Errors
 /// The kernel has no such resource, or was started without pressure stall information (`psi=1`).

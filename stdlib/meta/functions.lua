@@ -177,7 +177,7 @@ function cpu_times() end
 ---
 ---     local waits = pressure "memory"
 ---     if waits then emit { some_avg10 = waits.some.avg10 } end
----@param resource "cpu"|"memory"|"io"
+---@param resource "cpu"|"memory"|"io"|"irq"
 ---@return { some: perilune.Stall, full: perilune.Stall? }?
 function pressure(resource) end
 

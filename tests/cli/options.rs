@@ -295,3 +295,15 @@ fn a_duration_without_a_unit_is_noted_with_its_interpretation() {
     assert!(understood(&["--ms", "0"]).is_empty());
     assert!(understood(&[]).is_empty(), "a default is not a typed value");
 }
+
+#[test]
+fn a_prompt_refuses_options_without_an_effect() {
+    for option in ["--parquet x", "--prometheus 9464", "--otlp http://localhost", "--where kernel"]
+    {
+        let words: Vec<&str> = ["repl"].into_iter().chain(option.split(' ')).collect();
+        assert_eq!(
+            refused(&words),
+            format!("perilune: repl: {} applies only to monitors; omit it", words[1])
+        );
+    }
+}

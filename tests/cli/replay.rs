@@ -34,6 +34,30 @@ fn the_recordings_of_the_monitors_read_and_write_back() {
     }
 }
 
+#[test]
+fn a_query_that_fails_again_after_it_worked_is_reported_again() {
+    let line = |at: f64, pid: u32| {
+        format!(
+            "{at} 0 {pid} sh sched:sched_switch: prev_comm=sh prev_pid={pid} prev_prio=120 \
+             prev_state=0 next_comm=sh next_pid=9 next_prio=120\n"
+        )
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("x.events");
+    let lines = [(0.05, 1), (0.15, 2), (0.25, 1), (0.35, 1)].map(|(at, pid)| line(at, pid));
+    std::fs::write(&file, lines.concat()).unwrap();
+    // The absolute value of the least integer is an error.
+    let query = "SELECT abs(-9223372036854775808 + max(prev_pid) - 1) AS x FROM sched_switch";
+    let run = Command::new(env!("CARGO_BIN_EXE_perilune"))
+        .args(["sql", "-e", "sched:sched_switch", "-i", "100", "--query", query, "--replay"])
+        .arg(&file)
+        .output()
+        .unwrap();
+    let (out, err) = [run.stdout, run.stderr].map(|text| String::from_utf8(text).unwrap()).into();
+    assert!(out.contains("9223372036854775807"), "{out}{err}");
+    assert_eq!(err.matches("integer overflow").count(), 2, "{err}");
+}
+
 proptest! {
     #[test]
     fn every_recording_can_be_read_back(

@@ -16,6 +16,7 @@ live_tests! {
     a_click_zooms_and_the_reset_shows_everything_again,
     the_difference_of_two_ranges_compares_shares,
     a_hostile_name_is_text,
+    a_link_with_wrong_numbers_selects_what_exists,
     a_run_off_cpu_shows_its_sleeps,
 }
 
@@ -139,6 +140,14 @@ fn the_difference_of_two_ranges_compares_shares() {
     let grew = "parse: A 50.00 %, B 100.00 %, +50.00 points";
     let shrank = "parse: A 100.00 %, B 50.00 %, -50.00 points";
     assert_eq!(result, serde_json::json!([shrank, grew, "#a=50-99&b=0-49&diff=1"]));
+}
+
+fn a_link_with_wrong_numbers_selects_what_exists() {
+    let result = shown(
+        "location.hash = '#a=20-9000000000000000&b=99-50&zoom=-1'; recall(); update();\
+         result = [state.a, state.b, state.zoom, columns];",
+    );
+    assert_eq!(result, serde_json::json!([[20, 99], [50, 99], 0, 2]));
 }
 
 fn a_hostile_name_is_text() {

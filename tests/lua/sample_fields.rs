@@ -166,6 +166,19 @@ fn expressions_read_the_same_fields() {
 }
 
 #[test]
+fn a_count_without_keys_or_with_a_wrong_list_is_refused() {
+    let why = |keys: &str, of: &str| {
+        refused(&format!("kv {{ {keys} }}:count(evsel('clock'), {{ {of} }})"), false)
+    };
+    let missing = why("'x'", "key = {}");
+    assert!(missing.contains("this kv has 1 key columns, the count has 0"), "{missing}");
+    let none = why("count = 'n'", "key = {}");
+    assert!(none.contains("count needs at least one key"), "{none}");
+    let sums = why("'x', sums = { 'y' }", "key = '_pid', sums = '_cpu'");
+    assert!(sums.contains("'sums' takes a list of expressions"), "{sums}");
+}
+
+#[test]
 fn a_field_is_requested_only_for_the_events_whose_handlers_name_it() {
     let body = r#"
         local function helper(e) return e._cgroup end

@@ -38,11 +38,20 @@ pub(super) fn expanded(words: &[OsString]) -> anyhow::Result<ExpandedWords> {
             continue;
         }
         let text = trust::read(path, is_root())?;
-        let table: Table =
-            text.parse().map_err(|why| anyhow::anyhow!("{}: {why}", path.display()))?;
-        add(&mut expanded, table).with_context(|| path.display().to_string())?;
+        parsed(&text)
+            .and_then(|table| add(&mut expanded, table))
+            .with_context(|| path.display().to_string())?;
     }
     Ok(expanded)
+}
+
+/// Parses the text of a file. An error is one line with the number of the line that is wrong.
+fn parsed(text: &str) -> anyhow::Result<Table> {
+    text.parse().map_err(|why: toml::de::Error| {
+        let before = why.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+        let line = 1 + before.bytes().filter(|byte| *byte == b'\n').count();
+        anyhow::anyhow!("line {line}: {}", why.message().replace('\n', ", "))
+    })
 }
 
 fn add(expanded: &mut ExpandedWords, table: Table) -> anyhow::Result<()> {
@@ -96,7 +105,7 @@ mod tests {
 
     fn read(text: &str) -> anyhow::Result<ExpandedWords> {
         let mut expanded = ExpandedWords { common: Vec::new(), monitors: Vec::new() };
-        add(&mut expanded, text.parse()?)?;
+        add(&mut expanded, parsed(text)?)?;
         Ok(expanded)
     }
 
@@ -121,6 +130,7 @@ mod tests {
             format!("{why:#}"),
             "syscalls: only: expected a text, a number, true or a list, not a datetime"
         );
-        assert!(read("[syscalls\n").is_err());
+        let why = read("quiet = true\n[syscalls\n").err().unwrap().to_string();
+        assert!(why.starts_with("line 2: ") && !why.contains('\n'), "{why}");
     }
 }

@@ -30,7 +30,7 @@ pub enum KernelExpr {
 pub struct OnlyInUserSpace(String);
 
 /// A value and its type.
-type Typed = (IntegerNode, Int);
+type TypedNode = (IntegerNode, Int);
 
 impl KernelExpr {
     /// Lowers an expression over an event's fields.
@@ -70,7 +70,7 @@ struct Lowering<'a> {
 }
 
 impl Lowering<'_> {
-    fn number(&self, node: &ExprNode) -> Result<Typed, OnlyInUserSpace> {
+    fn number(&self, node: &ExprNode) -> Result<TypedNode, OnlyInUserSpace> {
         Ok(match &node.kind {
             C::Number(value, ty) => (IntegerNode::Constant(ty.wrap(*value)), *ty),
             C::Name(name) => return self.name(name),
@@ -105,7 +105,7 @@ impl Lowering<'_> {
         })
     }
 
-    fn unary(&self, op: Unary, a: &ExprNode) -> Result<Typed, OnlyInUserSpace> {
+    fn unary(&self, op: Unary, a: &ExprNode) -> Result<TypedNode, OnlyInUserSpace> {
         let a = self.number(a)?;
         let ty = a.1.promoted();
         Ok(match op {
@@ -123,7 +123,7 @@ impl Lowering<'_> {
         })
     }
 
-    fn binary(&self, op: Binary, a: &ExprNode, b: &ExprNode) -> Result<Typed, OnlyInUserSpace> {
+    fn binary(&self, op: Binary, a: &ExprNode, b: &ExprNode) -> Result<TypedNode, OnlyInUserSpace> {
         use IntegerOperator as O;
         let operator = match op {
             Binary::Mul => O::Mul,
@@ -223,7 +223,7 @@ impl Lowering<'_> {
         Ok(IntegerNode::BytesEqual { offset, bytes })
     }
 
-    fn name(&self, name: &str) -> Result<Typed, OnlyInUserSpace> {
+    fn name(&self, name: &str) -> Result<TypedNode, OnlyInUserSpace> {
         if let Some(field) = self.format.text_of(name).or_else(|| self.format.field(name)) {
             return match field.kind {
                 FieldKind::Int | FieldKind::Pointer => {
@@ -242,7 +242,7 @@ impl Lowering<'_> {
     }
 
     /// Lowers `array[index]`, for a constant index: a program may not load from a computed place.
-    fn element(&self, array: &ExprNode, index: &ExprNode) -> Result<Typed, OnlyInUserSpace> {
+    fn element(&self, array: &ExprNode, index: &ExprNode) -> Result<TypedNode, OnlyInUserSpace> {
         let (C::Name(name), (IntegerNode::Constant(index), _)) = (&array.kind, self.number(index)?)
         else {
             return only("an element with a computed index");
@@ -262,7 +262,7 @@ impl Lowering<'_> {
         }
     }
 
-    fn call(&self, name: &str, arguments: &[ExprNode]) -> Result<Typed, OnlyInUserSpace> {
+    fn call(&self, name: &str, arguments: &[ExprNode]) -> Result<TypedNode, OnlyInUserSpace> {
         let (bits, argument) = match (name, arguments) {
             ("ntohl" | "htonl", [argument]) => (32, argument),
             ("ntohs" | "htons", [argument]) => (16, argument),
@@ -280,7 +280,7 @@ impl Lowering<'_> {
     }
 }
 
-fn size(bytes: u64) -> Typed {
+fn size(bytes: u64) -> TypedNode {
     (IntegerNode::Constant(bytes), Int::ULONG)
 }
 
@@ -288,14 +288,14 @@ fn not(node: IntegerNode) -> IntegerNode {
     IntegerNode::Not(Box::new(node))
 }
 
-fn convert((node, from): Typed, to: Int) -> IntegerNode {
+fn convert((node, from): TypedNode, to: Int) -> IntegerNode {
     match node {
         IntegerNode::Constant(value) => IntegerNode::Constant(to.wrap(value)),
         node => node.converted(width(from), width(to)),
     }
 }
 
-fn operation(op: IntegerOperator, a: Typed, b: Typed) -> Typed {
+fn operation(op: IntegerOperator, a: TypedNode, b: TypedNode) -> TypedNode {
     let ty = Int::usual(a.1, b.1);
     (IntegerNode::binary(op, width(ty), convert(a, ty), convert(b, ty)), ty)
 }
@@ -317,7 +317,12 @@ fn condition(op: Binary, signed: bool) -> JumpIf {
 
 /// Returns an integer of the record. The kernel refuses to load at an offset that is not a multiple
 /// of the size, and gives a program a pointer in place of the common fields.
-fn integer(name: &str, offset: usize, size: usize, signed: bool) -> Result<Typed, OnlyInUserSpace> {
+fn integer(
+    name: &str,
+    offset: usize,
+    size: usize,
+    signed: bool,
+) -> Result<TypedNode, OnlyInUserSpace> {
     let (Some((_, ty)), Some(access)) = (ffi_types::pointer(size, signed), AccessSize::of(size))
     else {
         return only(format!("`{name}`"));

@@ -234,9 +234,12 @@ function recall() {
   for (const part of location.hash.slice(1).split("&")) {
     const [name, value = ""] = part.split("=");
     const range = /^(\d+)-(\d+)$/.exec(value);
-    if ((name === "a" || name === "b") && range) state[name] = [Number(range[1]), Number(range[2])];
+    if ((name === "a" || name === "b") && range) {
+      const [from, to] = [range[1], range[2]].map((cell) => Math.min(Number(cell), ROWS * columns - 1));
+      select(from, to, name === "b");
+    }
     if (name === "diff") state.diff = true;
-    if (name === "zoom" && Number(value) < count) state.zoom = Math.floor(Number(value)) || 0;
+    if (name === "zoom" && /^\d+$/.test(value) && Number(value) < count) state.zoom = Number(value);
     if (name === "search") { try { state.search = decodeURIComponent(value); } catch (error) { } }
   }
   byId("search").value = state.search;

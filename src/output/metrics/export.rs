@@ -2,8 +2,8 @@
 
 use super::exponential::SCHEMA;
 use super::names::identifier;
-pub(in crate::output) use super::store::UP_HELP;
 use super::store::{Bound, FamilyShape, Labels, MetricFamily, MetricStore, SeriesValue};
+pub(in crate::output) use super::store::{OPEN_HELP, UP_HELP};
 use crate::base::report::coverage::Coverage;
 
 /// Scale of the exponential histograms: 2^scale buckets for each power of two.

@@ -3,7 +3,7 @@
 use super::exponential::SCHEMA;
 use super::names::identifier;
 use super::store::{
-    FamilyShape, Labels, MetricFamily, MetricStore, MonitorCounts, SeriesValue, UP_HELP,
+    FamilyShape, Labels, MetricFamily, MetricStore, MonitorCounts, OPEN_HELP, SeriesValue, UP_HELP,
 };
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{
@@ -226,9 +226,8 @@ fn encode_counts(
         counts.families_refused,
     )?;
     let name = format!("perilune_{monitor}_coverage_open");
-    let help = "Starts that are open now";
     encoder
-        .encode_descriptor(&name, help, None, MetricType::Gauge)?
+        .encode_descriptor(&name, OPEN_HELP, None, MetricType::Gauge)?
         .encode_gauge(&(coverage.open as f64))?;
     let name = format!("perilune_{monitor}_export_series");
     let mut series =

@@ -77,8 +77,9 @@ pub(super) fn label_name(key: &str) -> String {
     }
 }
 
-/// Returns a text with other characters than ASCII letters and digits as `_`.
-pub(super) fn identifier(text: &str) -> String {
+/// Returns a text in lower case, with other characters than ASCII letters and digits as `_`, and
+/// without `_` at both ends.
+pub fn identifier(text: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
     text.chars().map(plain).collect::<String>().trim_matches('_').to_owned()
 }

@@ -33,6 +33,9 @@ const TAKEN: [&str; 2] = ["perilune_monitor_up", "perilune_build"];
 pub(in crate::output) const UP_HELP: &str =
     "1 if every handler and callback of the monitor is on, 0 after one has failed";
 
+/// Help of the number of open starts in the coverage of a monitor.
+pub(in crate::output) const OPEN_HELP: &str = "Starts that are open now";
+
 /// Labels of a series: names and values.
 pub(super) type Labels = Vec<(Arc<str>, Box<str>)>;
 

@@ -1,7 +1,8 @@
 //! Log records of what a run prints: emitted events and rows, alerts, warnings and errors.
 //!
 //! [`LoggedOutput`] is in front of another output. It makes a record of each and puts it into a
-//! queue with a limit; a record that does not fit is counted and dropped. It never waits.
+//! queue with a limit of their number and size; a record that does not fit is counted and dropped.
+//! It never waits.
 
 use super::{Any, attribute, text_attribute};
 use crate::base::event::value::Value;
@@ -9,13 +10,16 @@ use crate::base::report::coverage::Coverage;
 use crate::base::report::draw::{
     Cell, Draw, EventLine, EventText, Level, OpenedEvent, Report, Stamp, Stats,
 };
+use crate::base::report::metric::MetricTable;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use opentelemetry_proto::tonic::logs::v1::{LogRecord, SeverityNumber};
+use prost::Message as _;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Maximum number of records that wait.
+/// Maximum number of records that wait, and of their bytes: one text may have many kilobytes.
 const WAITING: usize = 4096;
+const WAITING_BYTES: usize = 16 << 20;
 
 /// A log record.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,13 +38,17 @@ pub struct LogQueue(Arc<Mutex<WaitingLogs>>);
 #[derive(Debug, Default)]
 struct WaitingLogs {
     records: Vec<OtlpLog>,
+    /// Bytes of the records in a request.
+    bytes: usize,
     dropped: u64,
 }
 
 impl LogQueue {
     /// Takes the records.
     pub fn take(&self) -> Vec<OtlpLog> {
-        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner).records)
+        let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.bytes = 0;
+        std::mem::take(&mut queue.records)
     }
 
     /// Returns the number of records so far for which there was no room.
@@ -51,10 +59,12 @@ impl LogQueue {
     /// Adds the record that `make` returns, if there is room for it.
     fn add(&self, make: impl FnOnce() -> LogRecord) {
         let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if queue.records.len() >= WAITING {
+        if queue.records.len() >= WAITING || queue.bytes >= WAITING_BYTES {
             queue.dropped += 1;
         } else {
-            queue.records.push(OtlpLog(make()));
+            let record = make();
+            queue.bytes += record.encoded_len();
+            queue.records.push(OtlpLog(record));
         }
     }
 }
@@ -188,6 +198,10 @@ impl Draw for LoggedOutput {
         self.inner.report(stamp, parts);
     }
 
+    fn measured(&mut self, stamp: Stamp, tables: &[MetricTable]) {
+        self.inner.measured(stamp, tables);
+    }
+
     fn answer(&mut self, parts: &[Report]) {
         self.inner.answer(parts);
     }
@@ -219,5 +233,9 @@ impl Draw for LoggedOutput {
 
     fn flush_if_large(&mut self) -> io::Result<()> {
         self.inner.flush_if_large()
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        self.inner.end()
     }
 }

@@ -19,7 +19,7 @@ const CUMULATIVE: i32 = AggregationTemporality::Cumulative as i32;
 
 /// The time of all points of a request.
 #[derive(Clone, Copy)]
-struct Period {
+struct PointTime {
     start_ns: u64,
     end_ns: u64,
 }
@@ -32,13 +32,13 @@ pub fn metrics_request(
     start_ns: u64,
     end_ns: u64,
 ) -> Vec<u8> {
-    let period = Period { start_ns, end_ns };
+    let time = PointTime { start_ns, end_ns };
     let monitors = export::monitors(store);
     let scopes = monitors.map(|(name, coverage, is_up)| {
         let families = export::families(store, name);
-        let mut metrics: Vec<Metric> = families.map(|one| metric(&one, period)).collect();
-        metrics.extend(coverage_metrics(name, coverage, period));
-        metrics.push(up(name, is_up, period));
+        let mut metrics: Vec<Metric> = families.map(|one| metric(&one, time)).collect();
+        metrics.extend(coverage_metrics(name, coverage, time));
+        metrics.push(up(name, is_up, time));
         let scope = Some(scope(&format!("perilune/{name}")));
         ScopeMetrics { scope, metrics, ..ScopeMetrics::default() }
     });
@@ -59,25 +59,25 @@ fn ucum(unit: &str) -> &'static str {
     }
 }
 
-fn metric(family: &ExportedFamily<'_>, period: Period) -> Metric {
+fn metric(family: &ExportedFamily<'_>, time: PointTime) -> Metric {
     let series = || family.series();
     let data = match family.kind {
         ExportedKind::Counter => Data::Sum(Sum {
-            data_points: series().filter_map(|one| number(&one, period)).collect(),
+            data_points: series().filter_map(|one| number(&one, time)).collect(),
             aggregation_temporality: CUMULATIVE,
             is_monotonic: true,
         }),
         ExportedKind::Gauge => Data::Gauge(Gauge {
-            data_points: series().filter_map(|one| number(&one, period)).collect(),
+            data_points: series().filter_map(|one| number(&one, time)).collect(),
         }),
         ExportedKind::Exponential => Data::ExponentialHistogram(ExponentialHistogram {
-            data_points: series().filter_map(|one| exponential(&one, period)).collect(),
+            data_points: series().filter_map(|one| exponential(&one, time)).collect(),
             aggregation_temporality: CUMULATIVE,
         }),
         ExportedKind::Buckets => {
             let bounds = family.bounds();
             Data::Histogram(Histogram {
-                data_points: series().filter_map(|one| explicit(&one, &bounds, period)).collect(),
+                data_points: series().filter_map(|one| explicit(&one, &bounds, time)).collect(),
                 aggregation_temporality: CUMULATIVE,
             })
         }
@@ -95,11 +95,11 @@ fn attributes(series: &ExportedSeries<'_>) -> Vec<KeyValue> {
     series.labels().map(|(name, value)| text_attribute(name, value)).collect()
 }
 
-fn number(series: &ExportedSeries<'_>, period: Period) -> Option<NumberDataPoint> {
+fn number(series: &ExportedSeries<'_>, time: PointTime) -> Option<NumberDataPoint> {
     Some(NumberDataPoint {
         attributes: attributes(series),
-        start_time_unix_nano: period.start_ns,
-        time_unix_nano: period.end_ns,
+        start_time_unix_nano: time.start_ns,
+        time_unix_nano: time.end_ns,
         value: Some(Number::AsDouble(series.number()?)),
         ..NumberDataPoint::default()
     })
@@ -107,13 +107,13 @@ fn number(series: &ExportedSeries<'_>, period: Period) -> Option<NumberDataPoint
 
 fn exponential(
     series: &ExportedSeries<'_>,
-    period: Period,
+    time: PointTime,
 ) -> Option<ExponentialHistogramDataPoint> {
     let histogram = series.exponential()?;
     Some(ExponentialHistogramDataPoint {
         attributes: attributes(series),
-        start_time_unix_nano: period.start_ns,
-        time_unix_nano: period.end_ns,
+        start_time_unix_nano: time.start_ns,
+        time_unix_nano: time.end_ns,
         count: histogram.count,
         sum: Some(histogram.sum),
         scale: export::SCALE,
@@ -130,13 +130,13 @@ fn exponential(
 fn explicit(
     series: &ExportedSeries<'_>,
     bounds: &[f64],
-    period: Period,
+    time: PointTime,
 ) -> Option<HistogramDataPoint> {
     let (count, sum, bucket_counts) = series.buckets(bounds)?;
     Some(HistogramDataPoint {
         attributes: attributes(series),
-        start_time_unix_nano: period.start_ns,
-        time_unix_nano: period.end_ns,
+        start_time_unix_nano: time.start_ns,
+        time_unix_nano: time.end_ns,
         count,
         sum: Some(sum),
         bucket_counts,
@@ -146,29 +146,32 @@ fn explicit(
     })
 }
 
-fn coverage_metrics(monitor: &str, coverage: &Coverage, period: Period) -> Vec<Metric> {
-    let counts = [("events", coverage.events), ("filtered", coverage.filtered)];
+fn coverage_metrics(monitor: &str, coverage: &Coverage, time: PointTime) -> Vec<Metric> {
+    let counts =
+        [("events", coverage.events), ("filtered", coverage.filtered), ("starts", coverage.starts)];
     let counts = counts.into_iter().chain(coverage.gaps());
-    let each = counts.map(|(what, count)| {
-        let name = export::name(monitor, &format!("coverage_{what}"));
+    let points = |count: u64| vec![point(Number::AsInt(count as i64), Vec::new(), time)];
+    let named = |what: &str, description: String, data: Data| Metric {
+        name: export::name(monitor, &format!("coverage_{what}")),
+        description,
+        data: Some(data),
+        ..Metric::default()
+    };
+    let sums = counts.map(|(what, count)| {
         let data = Data::Sum(Sum {
-            data_points: vec![plain(Number::AsInt(count as i64), Vec::new(), period)],
+            data_points: points(count),
             aggregation_temporality: CUMULATIVE,
             is_monotonic: true,
         });
-        Metric {
-            name,
-            description: format!("Coverage: {what}"),
-            data: Some(data),
-            ..Metric::default()
-        }
+        named(what, format!("Coverage: {what}"), data)
     });
-    each.collect()
+    let open = Data::Gauge(Gauge { data_points: points(coverage.open) });
+    sums.chain([named("open", export::OPEN_HELP.to_owned(), open)]).collect()
 }
 
-fn up(monitor: &str, is_up: bool, period: Period) -> Metric {
+fn up(monitor: &str, is_up: bool, time: PointTime) -> Metric {
     let labels = vec![text_attribute("monitor", monitor)];
-    let data = Gauge { data_points: vec![plain(Number::AsInt(is_up.into()), labels, period)] };
+    let data = Gauge { data_points: vec![point(Number::AsInt(is_up.into()), labels, time)] };
     Metric {
         name: "perilune_monitor_up".to_owned(),
         description: export::UP_HELP.to_owned(),
@@ -177,11 +180,11 @@ fn up(monitor: &str, is_up: bool, period: Period) -> Metric {
     }
 }
 
-fn plain(value: Number, attributes: Vec<KeyValue>, period: Period) -> NumberDataPoint {
+fn point(value: Number, attributes: Vec<KeyValue>, time: PointTime) -> NumberDataPoint {
     NumberDataPoint {
         attributes,
-        start_time_unix_nano: period.start_ns,
-        time_unix_nano: period.end_ns,
+        start_time_unix_nano: time.start_ns,
+        time_unix_nano: time.end_ns,
         value: Some(value),
         ..NumberDataPoint::default()
     }

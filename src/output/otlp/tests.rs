@@ -3,7 +3,7 @@
 use super::*;
 use crate::base::event::value::Value;
 use crate::base::report::coverage::Coverage;
-use crate::base::report::draw::{Draw, EventText, Level};
+use crate::base::report::draw::{Draw, EventText, Level, Stamp};
 use crate::base::report::metric::{
     Distribution, DistributionShape, MetricKind, MetricRow, MetricTable,
 };
@@ -15,6 +15,8 @@ use opentelemetry_proto::tonic::logs::v1::LogRecord;
 use opentelemetry_proto::tonic::metrics::v1::ScopeMetrics;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value as Number;
+use std::cell::Cell;
+use std::rc::Rc;
 
 fn resource() -> OtlpResource {
     OtlpResource { host: "web-1".to_owned(), pid: 7 }
@@ -23,7 +25,7 @@ fn resource() -> OtlpResource {
 /// Returns the scope that the interval of one table becomes.
 fn exported(table: MetricTable, times: usize) -> ScopeMetrics {
     let mut store = MetricStore::new(SERIES);
-    let coverage = Coverage { lost: 3, ..Coverage::default() };
+    let coverage = Coverage { lost: 3, starts: 8, open: 2, ..Coverage::default() };
     let (tables, monitor) = (vec![table], "page-faults".into());
     let interval = MetricInterval { monitor, tables, coverage, is_up: false, wall_ns: 0 };
     (0..times).for_each(|_| store.add(&interval));
@@ -83,8 +85,14 @@ fn counters_are_cumulative_sums_and_gauges_are_gauges() {
 #[test]
 fn coverage_and_failures_are_metrics_too() {
     let scope = exported(table(&[], &[]), 1);
-    let (_, Data::Sum(lost)) = data(&scope, "perilune_page_faults_coverage_lost") else { panic!() };
-    assert_eq!(lost.data_points[0].value, Some(Number::AsInt(3)));
+    for (name, count) in [("lost", 3), ("starts", 8)] {
+        let name = format!("perilune_page_faults_coverage_{name}");
+        let (_, Data::Sum(sum)) = data(&scope, &name) else { panic!("{name}") };
+        assert_eq!(sum.data_points[0].value, Some(Number::AsInt(count)), "{name}");
+    }
+    let name = "perilune_page_faults_coverage_open";
+    let (_, Data::Gauge(open)) = data(&scope, name) else { panic!() };
+    assert_eq!(open.data_points[0].value, Some(Number::AsInt(2)));
     let (_, Data::Gauge(up)) = data(&scope, "perilune_monitor_up") else { panic!() };
     assert_eq!(up.data_points[0].value, Some(Number::AsInt(0)));
 }
@@ -187,12 +195,52 @@ fn records_beyond_the_limit_are_counted() {
 }
 
 #[test]
+fn records_beyond_the_limit_of_their_size_are_counted() {
+    let text = "x".repeat(1 << 20);
+    let (records, dropped) = logged(|out| {
+        for _ in 0..40 {
+            out.note(stamp(0), Level::Error, &text);
+        }
+    });
+    assert_eq!((records.len(), dropped), (16, 24));
+}
+
+/// Counts the calls that only an output of files needs.
+#[derive(Clone, Default)]
+struct FileOutput(Rc<Cell<(u32, u32)>>);
+
+impl Draw for FileOutput {
+    fn measured(&mut self, _: Stamp, tables: &[MetricTable]) {
+        self.0.set((self.0.get().0 + tables.len() as u32, self.0.get().1));
+    }
+
+    fn end(&mut self) -> std::io::Result<()> {
+        self.0.set((self.0.get().0, self.0.get().1 + 1));
+        Ok(())
+    }
+}
+
+#[test]
+fn the_output_behind_it_gets_measurements_and_the_end_of_the_run() {
+    let files = FileOutput::default();
+    let mut out = LoggedOutput::new(Box::new(files.clone()), LogQueue::default(), "syscalls");
+    out.measured(stamp(0), &[table(&[], &[])]);
+    out.end().unwrap();
+    assert_eq!(files.0.get(), (1, 1));
+}
+
+#[test]
 fn a_partial_success_has_the_number_of_rejected_items() {
     use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsPartialSuccess;
-    let partial =
-        ExportLogsPartialSuccess { rejected_log_records: 3, error_message: "full".to_owned() };
-    let answer = ExportLogsServiceResponse { partial_success: Some(partial) }.encode_to_vec();
-    assert_eq!(OtlpSignal::Logs.rejected(&answer), Some((3, "full".to_owned())));
+    let answer = |rejected_log_records| {
+        let partial =
+            ExportLogsPartialSuccess { rejected_log_records, error_message: "full".to_owned() };
+        ExportLogsServiceResponse { partial_success: Some(partial) }.encode_to_vec()
+    };
+    let rejected = |count| OtlpSignal::Logs.rejected(&answer(count)).map(|(count, _)| count);
+    assert_eq!(OtlpSignal::Logs.rejected(&answer(3)), Some((3, "full".to_owned())));
+    assert_eq!((rejected(0), rejected(-1)), (None, None));
+    assert_eq!(rejected(i64::MAX), Some(u32::MAX.into()), "the counts of many answers add up");
     assert_eq!(OtlpSignal::Logs.rejected(b""), None);
     assert_eq!(OtlpSignal::Metrics.rejected(b"\xff\xff"), None);
 }

@@ -15,6 +15,8 @@ impl OtlpUrl {
     /// It is not a URL of HTTP, or has a part that a receiver's URL does not have.
     pub fn parse(text: &str) -> anyhow::Result<OtlpUrl> {
         let example = "for example http://127.0.0.1:4318";
+        // First: the other errors repeat the text, and this one may contain a password.
+        ensure!(!text.contains('@'), "a user in the URL is not supported; omit it");
         if text.starts_with("https:") {
             bail!(
                 "`{text}`: TLS is not supported; send to a collector on this machine, which \
@@ -23,10 +25,8 @@ impl OtlpUrl {
         }
         let Ok(uri) = text.parse::<Uri>() else { bail!("`{text}` is not a URL; {example}") };
         let (scheme, authority) = (uri.scheme_str(), uri.authority());
-        let Some(authority) = authority.filter(|_| scheme == Some("http")) else {
-            bail!("`{text}` is not http://HOST[:PORT][/PATH]; {example}");
-        };
-        ensure!(!authority.as_str().contains('@'), "a user in the URL is not supported; omit it");
+        let is_http = scheme == Some("http") && authority.is_some();
+        ensure!(is_http, "`{text}` is not http://HOST[:PORT][/PATH]; {example}");
         ensure!(uri.query().is_none(), "`{text}`: a query is not supported; {example}");
         Ok(OtlpUrl(text.trim_end_matches('/').to_owned()))
     }
@@ -52,12 +52,14 @@ mod tests {
         let url = |text| OtlpUrl::parse(text).map(|url| url.with("/v1/metrics"));
         assert_eq!(url("http://127.0.0.1:4318").unwrap(), "http://127.0.0.1:4318/v1/metrics");
         assert_eq!(url("http://[::1]:4318/a/").unwrap(), "http://[::1]:4318/a/v1/metrics");
-        let why = |text| OtlpUrl::parse(text).unwrap_err().to_string();
+        let why = |text: &str| OtlpUrl::parse(text).unwrap_err().to_string();
         assert!(why("https://x:4318").contains("send to a collector on this machine"));
         assert!(why("127.0.0.1:4318").contains("for example http://127.0.0.1:4318"));
         assert!(why("ftp://x").contains("is not http://HOST"));
         assert!(why("http://a b").contains("is not a URL"));
-        assert!(why("http://root:secret@x").contains("omit it"));
-        assert!(!why("http://root:secret@x").contains("secret"));
+        for scheme in ["http", "https", "ftp"] {
+            let why = why(&format!("{scheme}://root:secret@x"));
+            assert!(why.contains("omit it") && !why.contains("secret"), "{why}");
+        }
     }
 }

@@ -45,8 +45,8 @@ pub(super) struct SentRequests {
     pub(super) state: Option<Option<String>>,
 }
 
-/// The consequence of an answer for its request.
-enum Verdict {
+/// The result of one request.
+enum RequestResult {
     Delivered { rejected: u64, why: Option<String> },
     Retry { why: String, after: Option<Duration> },
     Refused { why: String },
@@ -104,20 +104,17 @@ impl Outbox {
             }
             let url = self.url.with(request.signal.path());
             let answer = self.client.post(&url, PROTOBUF, &request.body, left.min(TIMEOUT));
-            let why = match judge(request.signal, answer) {
-                Verdict::Retry { why, after } => {
-                    let before = self.retry.map(|(_, pause)| pause * 2);
-                    let pause = before.unwrap_or(FIRST_PAUSE).min(LONGEST_PAUSE);
-                    let wait = after.map_or(pause, |after| after.min(LONGEST_PAUSE));
-                    self.retry = Some((Instant::now() + wait, pause));
+            let why = match result_of(request.signal, answer) {
+                RequestResult::Retry { why, after } => {
+                    self.pause(after);
                     sent.state = Some(Some(why));
                     break;
                 }
-                Verdict::Delivered { rejected, why } => {
+                RequestResult::Delivered { rejected, why } => {
                     sent.unsent += rejected;
                     why
                 }
-                Verdict::Refused { why } => {
+                RequestResult::Refused { why } => {
                     sent.unsent += request.items;
                     Some(why)
                 }
@@ -127,6 +124,15 @@ impl Outbox {
             self.drop_first();
         }
         sent
+    }
+
+    /// Makes the next attempt due after a pause: that of the receiver, if it names one. It gets the
+    /// request again after at least [`FIRST_PAUSE`], even if it names a pause of zero seconds.
+    fn pause(&mut self, after: Option<Duration>) {
+        let before = self.retry.map(|(_, pause)| pause * 2);
+        let pause = before.unwrap_or(FIRST_PAUSE).min(LONGEST_PAUSE);
+        let wait = after.map_or(pause, |after| after.clamp(FIRST_PAUSE, LONGEST_PAUSE));
+        self.retry = Some((Instant::now() + wait, pause));
     }
 
     fn drop_first(&mut self) {
@@ -142,26 +148,27 @@ impl Outbox {
     }
 }
 
-fn judge(signal: OtlpSignal, answer: std::io::Result<HttpAnswer>) -> Verdict {
+/// Returns what an answer means for its request.
+fn result_of(signal: OtlpSignal, answer: std::io::Result<HttpAnswer>) -> RequestResult {
     let answer = match answer {
         Ok(answer) => answer,
-        Err(why) => return Verdict::Retry { why: format!("{why}; retrying"), after: None },
+        Err(why) => return RequestResult::Retry { why: format!("{why}; retrying"), after: None },
     };
     match answer.status {
         200..=299 => match signal.rejected(&answer.body) {
             Some((rejected, why)) => {
                 let why = Some(format!("the receiver rejected {rejected} of a request: {why}"));
-                Verdict::Delivered { rejected, why }
+                RequestResult::Delivered { rejected, why }
             }
-            None => Verdict::Delivered { rejected: 0, why: None },
+            None => RequestResult::Delivered { rejected: 0, why: None },
         },
         status @ (429 | 502 | 503 | 504) => {
             let why = format!("the receiver answered {status}; retrying");
-            Verdict::Retry { why, after: answer.retry_after }
+            RequestResult::Retry { why, after: answer.retry_after }
         }
         status => {
             let path = signal.path();
-            Verdict::Refused {
+            RequestResult::Refused {
                 why: format!("the receiver answered {status} to {path}; check the URL"),
             }
         }
@@ -218,11 +225,28 @@ mod tests {
     }
 
     #[test]
+    fn the_receiver_sets_the_pause_within_limits() {
+        for (seconds, pause) in [
+            (None, FIRST_PAUSE),
+            (Some(0), FIRST_PAUSE),
+            (Some(7), Duration::from_secs(7)),
+            (Some(u64::MAX), LONGEST_PAUSE),
+        ] {
+            let mut outbox = outbox();
+            let before = Instant::now();
+            outbox.pause(seconds.map(Duration::from_secs));
+            let (due, after) = (outbox.retry.unwrap().0, Instant::now());
+            assert!((before + pause..=after + pause).contains(&due), "{seconds:?}");
+        }
+    }
+
+    #[test]
     fn the_status_of_an_answer_decides_about_a_retry() {
+        use RequestResult::{Delivered, Refused, Retry};
         let answer = |status| HttpAnswer { status, retry_after: None, body: Vec::new() };
-        let judged = |status| judge(OtlpSignal::Logs, Ok(answer(status)));
-        assert!(matches!(judged(200), Verdict::Delivered { rejected: 0, .. }));
-        assert!([429, 502, 503, 504].iter().all(|s| matches!(judged(*s), Verdict::Retry { .. })));
-        assert!([400, 404, 500].iter().all(|s| matches!(judged(*s), Verdict::Refused { .. })));
+        let result = |status| result_of(OtlpSignal::Logs, Ok(answer(status)));
+        assert!(matches!(result(200), Delivered { rejected: 0, .. }));
+        assert!([429, 502, 503, 504].iter().all(|s| matches!(result(*s), Retry { .. })));
+        assert!([400, 404, 500].iter().all(|s| matches!(result(*s), Refused { .. })));
     }
 }

@@ -24,9 +24,6 @@ pub struct ServedMonitor {
     pub words: Vec<OsString>,
 }
 
-/// Options of monitors that write files at the end of a run.
-const FILES: [&str; 5] = ["flame-graph", "heatmap", "pprof", "firefox", "perfetto"];
-
 /// Loads and begins the monitors. Returns the request with what they need.
 ///
 /// # Errors
@@ -41,7 +38,7 @@ pub(super) fn load_all(
     let mut pages = None;
     for one in wanted {
         let own = load(served, request, monitors, one)
-            .map_err(|why| plain(why, &one.called))
+            .map_err(|why| shortened(why, &one.called))
             .with_context(|| one.name.clone())?;
         pages = pages.max(own.monitor.pages);
         let context = served.host.context();
@@ -57,7 +54,7 @@ pub(super) fn load_all(
 
 /// Removes the parts of an error that repeat the monitor's name, or are about the code of a bundled
 /// script: its cause is in the options.
-fn plain(why: anyhow::Error, called: &str) -> anyhow::Error {
+fn shortened(why: anyhow::Error, called: &str) -> anyhow::Error {
     if let Some(Failure::Script(error)) = why.downcast_ref()
         && error.raised
         && !called.contains(['/', '.'])
@@ -78,22 +75,21 @@ fn load(
     one: &ServedMonitor,
 ) -> anyhow::Result<RunRequest> {
     let script = monitors.library.find(&one.called)?;
-    let monitor = served.load(&script, &monitors.library, &monitors.taken)?;
-    let plain = (monitors.parse)(&monitor, &one.called, &[]).map(|plain| plain.options);
+    let monitor = served.host.load_beside(&script, &monitors.library, &monitors.taken)?;
+    let default = (monitors.parse)(&monitor, &one.called, &[]).map(|request| request.options);
     let own = (monitors.parse)(&monitor, &one.called, &one.words)?;
     if !own.options.workload.is_empty() {
         bail!("a monitor of serve has no COMMAND; select processes with serve -p");
     }
     // A monitor that requires an option has no request without one.
-    if plain.is_ok_and(|plain| plain != own.options) {
+    if default.is_ok_and(|default| default != own.options) {
         bail!(
             "only the monitor's own options can be given to it; give options of all monitors, such \
              as -C, -p and -i, to serve itself"
         );
     }
-    for file in FILES {
-        let is_given = own.values.get(file).is_some_and(OptionValue::is_given);
-        ensure!(!is_given, "--{file} writes a file at the end; run the monitor by itself");
+    if let Some(file) = own.file_at_end() {
+        bail!("--{file} writes a file at the end; run the monitor by itself");
     }
     ensure!(
         !(monitor.whole_cpus && request.options.selects_tasks()),

@@ -77,8 +77,8 @@ impl Session<'_> {
             "run: this is not a monitor that `load` returned; write run(load(\"NAME\"))",
         )?;
         let (_, request) = self.loaded.remove(at);
-        if request.values.get("flame-graph").is_some_and(OptionValue::is_given) {
-            bail!("run: --flame-graph is not available at a prompt; run the monitor from a shell");
+        if let Some(file) = request.file_at_end() {
+            bail!("run: --{file} is not available at a prompt; run the monitor from a shell");
         }
         let perins = request.values.get("perins").is_some_and(OptionValue::is_given);
         let options =

@@ -183,7 +183,7 @@ impl SharedContext {
         });
     }
 
-    /// Writes what is complete of the timeline; `time` is the time of the run.
+    /// Writes what is complete of the timeline.
     ///
     /// # Errors
     /// The file cannot be written.

@@ -183,8 +183,14 @@ function exports.count_by(rows, plan, ev, of)
   if e.handler then error("this event has a handler; call evsel again for the count", 3) end
   local keys = type(of.key) == "table" and of.key or { of.key }
   local sums, first, mixed = of.sums or {}, of.first or 1, of.mixed and true or false
+  if type(sums) ~= "table" then
+    error("count: 'sums' takes a list of expressions: sums = { \"bytes\" }", 3)
+  end
   if #keys ~= plan.present then
     error(("this kv has %d key columns, the count has %d"):format(plan.present, #keys), 3)
+  end
+  if #keys == 0 then
+    error("count needs at least one key: kv { \"pid\" }:count(ev, { key = \"pid\" })", 3)
   end
   local names = {}
   for i = 1, #keys do names[i] = "k" .. i end

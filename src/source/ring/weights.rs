@@ -59,7 +59,7 @@ impl SampleWeights {
         let Some(count) = sample.read.counts().next() else { return 1 };
         let mut cpus = self.cpus.borrow_mut();
         let of_cpu = at(&mut cpus, sample.cpu);
-        let read = Reading {
+        let read = SampleReading {
             id: sample.id,
             time: sample.time,
             counted: count.value,
@@ -96,7 +96,7 @@ fn at(cpus: &mut Vec<CpuWeights>, cpu: u32) -> &mut CpuWeights {
 }
 
 /// The parts of a sample that its weight follows from.
-struct Reading {
+struct SampleReading {
     id: u64,
     time: u64,
     counted: u64,
@@ -104,7 +104,7 @@ struct Reading {
 }
 
 impl CpuWeights {
-    fn weigh(&mut self, read: &Reading) -> u32 {
+    fn weigh(&mut self, read: &SampleReading) -> u32 {
         if self.id != read.id {
             (self.id, self.counted, self.lost) = (read.id, 0, 0);
         }
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     fn weigh(cpu: &mut CpuWeights, time: u64, counted: u64, lost: u64) -> u32 {
-        cpu.weigh(&Reading { id: 9, time, counted, lost })
+        cpu.weigh(&SampleReading { id: 9, time, counted, lost })
     }
 
     #[test]
@@ -203,6 +203,6 @@ mod tests {
         let cpus = &mut *weights.cpus.borrow_mut();
         let cpu = at(cpus, 0);
         weigh(cpu, 11, 100, 0);
-        assert_eq!(cpu.weigh(&Reading { id: 10, time: 12, counted: 7, lost: 0 }), 7);
+        assert_eq!(cpu.weigh(&SampleReading { id: 10, time: 12, counted: 7, lost: 0 }), 7);
     }
 }

@@ -156,6 +156,9 @@ fn errors_of_serve_name_the_monitor() {
     assert!(text.contains("no_such_event"), "{text}");
     let text = refused(&["syscalls:-p 1"]);
     assert!(text.contains("syscalls: only the monitor's own options"), "{text}");
+    let query = "sql:-e raw_syscalls:sys_enter --query 'SELECT no_such_column FROM sys_enter'";
+    let text = refused(&[query]);
+    assert!(text.contains("no such column: no_such_column"), "{text}");
     let text = refused(&["syscalls", "syscalls"]);
     assert!(text.contains("syscalls is there twice"), "{text}");
 }

@@ -81,7 +81,11 @@ impl AggregateBody for SqlTable {
         begin_query();
         let result = self.store.borrow_mut().result(is_stopped);
         let found = match result {
-            Ok(found) => found,
+            Ok(found) => {
+                // If it fails again later, that is news.
+                self.failure.take();
+                found
+            }
             Err(why) if self.failure.borrow().as_ref() == Some(&why) => return Ok(Vec::new()),
             Err(why) => {
                 self.failure.replace(Some(why.clone()));
