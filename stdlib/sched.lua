@@ -48,7 +48,7 @@ local INTERRUPT_FRAMES = 5                                 -- the rest is what w
 function sched.watch_wakers(opt, stack, woken)
   local function watch(condition, frames, handler)
     local spec = { task = "pid", stack = stack }
-    if frames then
+    if stack and frames then
       -- Not `max_stack`: the frames that are left out are not missing.
       spec.exclude_callchain_user, spec.sample_max_stack = 1, frames
     end

@@ -164,6 +164,13 @@ impl Opening {
         Ok(())
     }
 
+    /// Returns whether its event, or the group that it is in, stays on its hardware counters.
+    pub(super) fn is_pinned(&self) -> bool {
+        let (kind, sampling) = (self.event.kind(), &self.sampling);
+        let is_named = sampling.fields.iter().any(|(name, value)| name == "pinned" && *value > 0);
+        is_named || sampling.pinned && (kind.uses_hardware_counter() || sampling.group.is_some())
+    }
+
     /// Returns whether each of its records wakes perilune.
     pub(super) fn wakes_at_once(&self) -> bool {
         self.sampling.fields.iter().any(|(name, value)| name == WAKEUP && *value > 0)
