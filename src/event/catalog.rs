@@ -7,7 +7,7 @@ use std::{
     rc::Rc,
 };
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use crate::{
     base::{
@@ -118,6 +118,11 @@ pub fn expand_where(
         };
         return Ok(SelectedEvents { events: vec![source.clone()], glob: None });
     }
+    let number = selector.alternatives().count();
+    ensure!(
+        number <= ALTERNATIVES_MAX,
+        "{number} alternatives joined by `|`; at most {ALTERNATIVES_MAX} are tried in turn"
+    );
     let mut alternatives = selector.alternatives().peekable();
     let mut first_error = None;
     while let Some(name) = alternatives.next() {
@@ -142,6 +147,10 @@ pub fn expand_where(
     }
     Err(first_error.unwrap_or_else(|| anyhow!("the selector has no event name")))
 }
+
+/// Maximum number of names joined by `|`: similar names are searched for each unknown one, which
+/// takes some milliseconds.
+const ALTERNATIVES_MAX: usize = 64;
 
 fn expand_name(catalog: &dyn Catalog, name: &str) -> Result<Vec<Rc<Event>>> {
     if let Some(named) = FunctionName::parse(name) {

@@ -171,6 +171,17 @@ fn errors_begin_with_the_name_of_the_event() {
 }
 
 #[test]
+fn a_glob_with_a_list_of_parameters_is_refused() {
+    let found = |name: &str| matching(&FunctionName::parse(name).unwrap(), &Anything, 9);
+    assert_eq!(
+        found("kprobe:vfs_*(count)").unwrap_err().to_string(),
+        "kprobe:vfs_*(count): a glob has no list of parameters: name one function, or omit the \
+         parentheses"
+    );
+    assert!(found("kprobe:nothing(count)").unwrap().is_empty(), "it is not a glob");
+}
+
+#[test]
 fn a_glob_matches_split_off_parts_only_if_it_has_a_dot() {
     let matching = |name: &str| {
         let found = matching(&FunctionName::parse(name).unwrap(), &Anything, 9).unwrap();
