@@ -54,6 +54,11 @@ pub trait Catalog {
             .take(most)
             .collect())
     }
+    /// Returns the names that may follow `path` in the parameters of a function, as
+    /// [`Functions::parameters`].
+    fn parameters(&self, _of: &FunctionName, _path: &[&str]) -> Vec<String> {
+        Vec::new()
+    }
     /// Returns at most `most` names that match a pattern such as `mem:GLOB`; None if its kind has
     /// no such names, which is so for each kind of a recording.
     ///
@@ -374,6 +379,10 @@ impl Catalog for TracefsCatalog {
         function::check_kernel(glob.kind, &*self.read_pmu)
             .map_err(|why| anyhow!("{glob}: {why}"))?;
         function::matching(glob, &**functions, most)
+    }
+
+    fn parameters(&self, of: &FunctionName, path: &[&str]) -> Vec<String> {
+        self.functions.as_ref().map_or(Vec::new(), |functions| functions.parameters(of, path))
     }
 
     fn look_up(&self, pattern: &str, most: usize) -> Result<Option<FoundNames>> {

@@ -64,6 +64,10 @@ pub trait Functions: SymbolFinder {
         wanted: &dyn Fn(&str) -> bool,
         most: usize,
     ) -> Result<Vec<String>>;
+
+    /// Returns the names that may follow `path` in the list of a function's parameters: behind an
+    /// empty path those of the parameters, behind `["req"]` the members of the structure `req`.
+    fn parameters(&self, of: &FunctionName, path: &[&str]) -> Vec<String>;
 }
 
 impl EventProperties for FunctionEvent {

@@ -122,6 +122,10 @@ impl Functions for Anything {
         let all = ["vfs_read", "vfs_read.cold", "vfs_write", "other"].into_iter();
         Ok(all.filter(|name| wanted(name)).map(str::to_owned).collect())
     }
+
+    fn parameters(&self, _: &FunctionName, _: &[&str]) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 fn pmus(path: &str) -> std::io::Result<String> {
