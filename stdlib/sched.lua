@@ -69,7 +69,7 @@ end
 ---@param comes fun(e: perilune.Record)
 ---@param both? fun(e: perilune.Record)
 function sched.watch_switches(opt, leaves, comes, both)
-  if opt.filter or per_thread() then
+  if opt.filter or some_tasks() then
     sched.watch(opt, "sched:sched_switch", "prev_pid", "prev_comm", leaves)
     sched.watch(opt, "sched:sched_switch", "next_pid", "next_comm", comes)
     return
