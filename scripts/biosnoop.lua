@@ -35,7 +35,7 @@ function m.init(opt)
   watch("block:block_rq_issue", function(e, k)
     local r = requests:get(k)
     if r then r.issued = e._time
-    elseif not per_thread() then requests:open(k, e, NEVER, e._time, e._pid, e._comm) end
+    elseif not some_tasks() then requests:open(k, e, NEVER, e._time, e._pid, e._comm) end
   end)
   watch("block:block_rq_complete", function(e, k)
     local r = requests:close(k, e)

@@ -39,7 +39,7 @@ function m.init(opt)
       if r then
         stages:add(time - r.last, e.dev, r.kind, r.stage, stage)
         r.last, r.stage = time, stage
-      elseif not per_thread() then requests:open(k, e, -1, time, stage, kind) end
+      elseif not some_tasks() then requests:open(k, e, -1, time, stage, kind) end
     end)
   end
   watch("block:block_rq_complete", function(e, k)

@@ -29,7 +29,7 @@ function m.init(opt)
     if idle[cpu] == 1 and e._tid ~= 0 then idle[cpu], missing[cpu] = 0, e._time end
   end
 
-  if not per_thread() then
+  if not some_tasks() then
     evsel("sched:sched_switch/next_pid==0||prev_pid==0/", function(e)
       look(e)
       idle[e._cpu] = e.next_pid == 0 and 1 or 0

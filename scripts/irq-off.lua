@@ -26,7 +26,9 @@ function m.init(opt)
   local off = latency { "cpu", "comm", title = "interrupts off, at least" }
   local timer = ticks.late_by(opt.latency, opt.precise)
   evsel("irq_vectors:local_timer_entry", { optional = true }, function(e) timer:interrupted(e) end)
-  local spec = { period = timer.period, stack = opt.call_graph, exclude_callchain_user = 1 }
+  local kernel_only = opt.call_graph and 1
+  local spec = { period = timer.period, stack = opt.call_graph,
+    exclude_callchain_user = kernel_only }
   evsel("cpu-clock", spec, function(e)
     local least, most = timer:tick(e)
     if least < 0 then return end

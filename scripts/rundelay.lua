@@ -5,8 +5,8 @@
 -- --instead adds a table of the tasks that ran during the wait on the CPU where the task ran after
 -- it; `(idle)` is the time until an idle CPU reacted. After a migration, a part of the wait was
 -- on another CPU.
--- With -p or a COMMAND all scheduler events of the machine are read, because a wakeup comes from
--- another task; the losses shown are those of all these events.
+-- With -p, --cgroup or a COMMAND all scheduler events of the machine are read, because a wakeup
+-- comes from another task; the losses shown are those of all these events.
 --   perilune rundelay -i 1000
 --   perilune rundelay --than 10ms --filter 'nginx*' --perins
 --   perilune rundelay --than 10ms --detail=samecpu

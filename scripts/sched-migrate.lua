@@ -29,8 +29,10 @@ function m.init(opt)
   local moved = pending { "from", key = "tid", keep = opt.than }
 
   local why = opt.why and migration.reasons()
-  local ev = evsel("sched:sched_migrate_task", { task = "pid", stack = opt.why and "fp",
-    exclude_callchain_user = 1, sample_max_stack = migration.FRAMES }, function(e)
+  local ev = evsel("sched:sched_migrate_task", {
+    task = "pid", stack = opt.why and "fp", exclude_callchain_user = opt.why and 1,
+    sample_max_stack = opt.why and migration.FRAMES,
+  }, function(e)
     local tid = e.pid
     migrations:add(tid, e.comm, why and why(e._stack))
     moved:open(tid, e, e.orig_cpu)

@@ -23,15 +23,17 @@ local m = monitor {
 
 function m.init(opt)
   local seen = lockup.detector(opt)
+  local kernel_only = opt.call_graph and 1
   evsel("timer:hrtimer_expire_entry", {
-    filter = lockup.TIMER, stack = opt.call_graph, exclude_callchain_user = 1,
-    watermark = 0, wakeup_events = 1,                      -- each one wakes this run, from any CPU
+    filter = lockup.TIMER, stack = opt.call_graph, exclude_callchain_user = kernel_only,
+    wakeup_events = 1,                                     -- each one wakes this run, from any CPU
   }, function(e) seen:expired(e) end)
   evsel("timer:hrtimer_start", { filter = lockup.TIMER }, function(e) seen:started(e) end)
   evsel("timer:hrtimer_cancel", { filter = lockup.CANCELLERS }, function(e) seen:cancelled(e) end)
   evsel("sched:sched_switch", { filter = lockup.THREADS }, function(e) seen:switched(e) end)
   local sample = evsel("bus-cycles|cycles|cpu-clock", {
-    freq = opt.freq, stack = opt.call_graph, exclude_callchain_user = 1, exclude = { idle = true },
+    freq = opt.freq, stack = opt.call_graph, exclude_callchain_user = kernel_only,
+    exclude = { idle = true },
   })
   local is_nmi = not sample.name:find "^cpu%-clock"
   sample:each(function(e) seen:sampled(e, is_nmi) end)

@@ -8,6 +8,7 @@ pub mod breakpoint_hits;
 pub mod budget;
 pub mod catch_panic;
 pub mod cgroup;
+pub mod cgroup_threads;
 pub mod child;
 pub mod clock;
 pub mod code;

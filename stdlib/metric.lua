@@ -149,8 +149,7 @@ function metric.sets(opt)
     for _, path in ipairs(matching or error(why, 0)) do paths[#paths + 1] = path end
   end
   for _, cgroup in ipairs(#paths > 0 and paths or { false }) do
-    local pinned = opt.pinned and 1
-    local options = { count = true, cgroup = cgroup, exclude = exclude, pinned = pinned }
+    local options = { count = true, cgroup = cgroup, exclude = exclude, pinned = opt.pinned }
     local set, known, groups = { cgroup = cgroup, events = {}, metrics = {} }, {}, {}
     for i, s in ipairs(flat.selectors(opt.event)) do
       local ev = evsel(s, options)

@@ -31,7 +31,7 @@ end
 --- of threads: it is the idle task of every CPU.
 function relation.watch(s, opt, handler)
   local text, none, task = relation.key(s, opt)
-  local ev = evsel(s, { task = per_thread() and task or nil })
+  local ev = evsel(s, { task = some_tasks() and task or nil })
   local key = expr_of(text, ev)
   ev:each(function(e)
     local k = key(e)
@@ -91,7 +91,7 @@ end
 --- Returns the evsel of a role, and if it gets more events than the role, an expression that is not
 --- 0 for the events of the role. Reuses a declared evsel where possible.
 local function evsel_of(role, declared, optional)
-  local watched, task = per_thread(), ABOUT[role.key] and role.key or nil
+  local watched, task = some_tasks(), ABOUT[role.key] and role.key or nil
   local how = opened_as(role.selector)
   local function declare(typed, filter)
     local same = role.name .. "\0" .. (watched and task or "") .. how .. "\0" .. (filter or "")
@@ -198,7 +198,7 @@ function relation.stages(groups, opt, on)
   on.waits = stages[1].open
   local every_switch = false
   for _, role in ipairs(roles) do
-    local whole = role.name == SWITCH and role.event.whole and not per_thread()
+    local whole = role.name == SWITCH and role.event.whole and not some_tasks()
     every_switch = every_switch or whole
   end
   local running, declared, names = every_switch and per_cpu(-1), {}, {}

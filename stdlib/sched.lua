@@ -48,7 +48,7 @@ local INTERRUPT_FRAMES = 5                                 -- the rest is what w
 function sched.watch_wakers(opt, stack, woken)
   local function watch(condition, frames, handler)
     local spec = { task = "pid", stack = stack }
-    if frames then
+    if stack and frames then
       -- Not `max_stack`: the frames that are left out are not missing.
       spec.exclude_callchain_user, spec.sample_max_stack = 1, frames
     end
@@ -69,7 +69,7 @@ end
 ---@param comes fun(e: perilune.Record)
 ---@param both? fun(e: perilune.Record)
 function sched.watch_switches(opt, leaves, comes, both)
-  if opt.filter or per_thread() then
+  if opt.filter or some_tasks() then
     sched.watch(opt, "sched:sched_switch", "prev_pid", "prev_comm", leaves)
     sched.watch(opt, "sched:sched_switch", "next_pid", "next_comm", comes)
     return

@@ -346,6 +346,7 @@ fn begins(script: &Script, library: &Library, target: TriedTarget) -> Result<Beg
     let setting = Setting {
         trial: Some(Rc::new(move |event, sampling| try_out(event, sampling, tried))),
         per_thread: target == TriedTarget::OwnTask,
+        some_tasks: target == TriedTarget::OwnTask,
         ..Setting::of(Rc::new(MachineCatalog::default()))
     };
     host.begin(&options, &setting, Rules::default())?;

@@ -57,6 +57,10 @@ impl Catalog for CatalogWithSources {
         self.events.functions(glob, most)
     }
 
+    fn parameters(&self, of: &FunctionName, path: &[&str]) -> Vec<String> {
+        self.events.parameters(of, path)
+    }
+
     fn look_up(&self, pattern: &str, most: usize) -> Result<Option<FoundNames>> {
         self.events.look_up(pattern, most)
     }

@@ -5,10 +5,8 @@
 //! would change these, or that would have no effect, is refused with the reason.
 
 /// Fields that a script may set.
-pub const ATTR_OPTIONS: [&str; 10] = [
+pub const ATTR_OPTIONS: [&str; 8] = [
     "wakeup_events",
-    "wakeup_watermark",
-    "watermark",
     "pinned",
     "exclusive",
     "precise_ip",
@@ -68,18 +66,46 @@ pub fn refusal(field: &str) -> Option<&'static str> {
             a thread",
         "use_clockid" | "clockid" | "sample_id_all" => "all events of a run share one clock and \
             one layout of records",
+        "watermark" | "wakeup_watermark" => "all events of a CPU share its ring, whose fill level \
+            --watermark sets; wakeup_events = 1 handles each event at once",
         "write_backward" => "rings are drained all the time; -m N makes them larger",
         _ => "the runtime sets it",
     })
 }
 
-/// Returns why a field has no effect on an event; None if it has one. `is_hardware` is whether a
-/// hardware counter counts the event, `has_branches` whether its samples have branch records.
-pub fn without_effect(field: &str, is_hardware: bool, has_branches: bool) -> Option<&'static str> {
+/// How an event is opened, as far as the effect of fields depends on it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FieldUse {
+    /// Whether a hardware counter counts the event.
+    pub is_hardware: bool,
+    /// Whether it is counted together with other events.
+    pub is_grouped: bool,
+    /// Whether it is counted, not sampled.
+    pub is_counted: bool,
+    /// Whether its samples have call chains that the kernel records.
+    pub has_call_chain: bool,
+    /// Whether its samples have branch records.
+    pub has_branches: bool,
+}
+
+/// Returns why a field has no effect on an event; None if it has one.
+pub fn without_effect(field: &str, on: FieldUse) -> Option<&'static str> {
     match field {
-        "precise_ip" if !is_hardware => Some("only hardware counters sample imprecisely; omit it"),
-        "branch_sample_type" if !has_branches => {
+        "pinned" | "exclusive" if !(on.is_hardware || on.is_grouped) => {
+            Some("software events need no hardware counter; omit it")
+        }
+        "pinned" | "exclusive" => None,
+        "precise_ip" if !on.is_hardware => {
+            Some("only hardware counters sample imprecisely; omit it")
+        }
+        _ if on.is_counted => Some("the event is counted, not sampled; omit it"),
+        "branch_sample_type" if !on.has_branches => {
             Some("it selects the branches of e._branches; read these, or omit it")
+        }
+        "sample_max_stack" | "exclude_callchain_kernel" | "exclude_callchain_user"
+            if !on.has_call_chain =>
+        {
+            Some("the event has no call chains of the kernel; add stack = \"fp\", or omit it")
         }
         _ => None,
     }
@@ -103,10 +129,29 @@ mod tests {
 
     #[test]
     fn a_field_without_effect_on_an_event_is_named() {
-        assert!(without_effect("precise_ip", false, false).is_some());
-        assert!(without_effect("precise_ip", true, false).is_none());
-        assert!(without_effect("branch_sample_type", true, false).is_some());
-        assert!(without_effect("branch_sample_type", true, true).is_none());
-        assert!(without_effect("wakeup_events", false, false).is_none());
+        let (plain, hardware) =
+            (FieldUse::default(), FieldUse { is_hardware: true, ..FieldUse::default() });
+        let grouped = FieldUse { is_grouped: true, ..plain };
+        let counted = FieldUse { is_counted: true, ..hardware };
+        let with_stack = FieldUse { has_call_chain: true, ..plain };
+        let with_branches = FieldUse { has_branches: true, ..plain };
+        for (field, effective, ineffective) in [
+            ("precise_ip", &[hardware][..], &[plain, grouped, counted][..]),
+            ("pinned", &[hardware, grouped, counted], &[plain, with_stack]),
+            ("exclusive", &[hardware, grouped, counted], &[plain, with_stack]),
+            ("branch_sample_type", &[with_branches], &[plain, hardware, counted]),
+            ("wakeup_events", &[plain, hardware], &[counted]),
+            ("sample_max_stack", &[with_stack], &[plain, hardware, counted]),
+            ("exclude_callchain_kernel", &[with_stack], &[plain, counted]),
+            ("exclude_callchain_user", &[with_stack], &[plain, counted]),
+        ] {
+            assert!(ATTR_OPTIONS.contains(&field), "{field}");
+            for on in effective {
+                assert_eq!(without_effect(field, *on), None, "{field} {on:?}");
+            }
+            for on in ineffective {
+                assert!(without_effect(field, *on).is_some(), "{field} {on:?}");
+            }
+        }
     }
 }

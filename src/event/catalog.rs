@@ -7,7 +7,7 @@ use std::{
     rc::Rc,
 };
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use crate::{
     base::{
@@ -53,6 +53,11 @@ pub trait Catalog {
             .filter(is_wanted)
             .take(most)
             .collect())
+    }
+    /// Returns the names that may follow `path` in the parameters of a function, as
+    /// [`Functions::parameters`].
+    fn parameters(&self, _of: &FunctionName, _path: &[&str]) -> Vec<String> {
+        Vec::new()
     }
     /// Returns at most `most` names that match a pattern such as `mem:GLOB`; None if its kind has
     /// no such names, which is so for each kind of a recording.
@@ -118,6 +123,11 @@ pub fn expand_where(
         };
         return Ok(SelectedEvents { events: vec![source.clone()], glob: None });
     }
+    let number = selector.alternatives().count();
+    ensure!(
+        number <= ALTERNATIVES_MAX,
+        "{number} alternatives joined by `|`; at most {ALTERNATIVES_MAX} are tried in turn"
+    );
     let mut alternatives = selector.alternatives().peekable();
     let mut first_error = None;
     while let Some(name) = alternatives.next() {
@@ -142,6 +152,10 @@ pub fn expand_where(
     }
     Err(first_error.unwrap_or_else(|| anyhow!("the selector has no event name")))
 }
+
+/// Maximum number of names joined by `|`: similar names are searched for each unknown one, which
+/// takes some milliseconds.
+const ALTERNATIVES_MAX: usize = 64;
 
 fn expand_name(catalog: &dyn Catalog, name: &str) -> Result<Vec<Rc<Event>>> {
     if let Some(named) = FunctionName::parse(name) {
@@ -365,6 +379,10 @@ impl Catalog for TracefsCatalog {
         function::check_kernel(glob.kind, &*self.read_pmu)
             .map_err(|why| anyhow!("{glob}: {why}"))?;
         function::matching(glob, &**functions, most)
+    }
+
+    fn parameters(&self, of: &FunctionName, path: &[&str]) -> Vec<String> {
+        self.functions.as_ref().map_or(Vec::new(), |functions| functions.parameters(of, path))
     }
 
     fn look_up(&self, pattern: &str, most: usize) -> Result<Option<FoundNames>> {

@@ -41,6 +41,8 @@ pub struct Sampling {
     pub group: Option<EventGroup>,
     /// The control group whose tasks it counts, as typed.
     pub cgroup: Option<Rc<str>>,
+    /// Keep it on its hardware counter, if it needs one.
+    pub pinned: bool,
     /// Write the event's count in each sample, so that one event in N can be sampled and weighed.
     pub weighed: bool,
     /// Fields of the sample that a script reads and few events have.

@@ -100,6 +100,10 @@ impl Catalog for MachineCatalog {
         self.counters.functions(glob, most)
     }
 
+    fn parameters(&self, of: &FunctionName, path: &[&str]) -> Vec<String> {
+        self.counters.parameters(of, path)
+    }
+
     fn look_up(&self, pattern: &str, most: usize) -> Result<Option<FoundNames>> {
         self.counters.look_up(pattern, most)
     }

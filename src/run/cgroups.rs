@@ -2,6 +2,10 @@
 //!
 //! The kernel counts and samples only while a task of the group, or of a group below it, runs
 //! (`PERF_FLAG_PID_CGROUP`), so tasks that join later are included and others cost nothing.
+//!
+//! An event that is about another task than the one that raises it, such as a wakeup, is opened for
+//! whole CPUs: the waker may be outside the group. Its records are filtered in user space, by the
+//! threads of the groups ([`CgroupThreads`]).
 
 use std::rc::Rc;
 
@@ -9,25 +13,44 @@ use anyhow::ensure;
 
 use crate::source::request::Opening;
 use crate::sys::cgroup::{check_number, matching};
+use crate::sys::cgroup_threads::CgroupThreads;
 
-/// Opens each event for each control group that a path or glob names; without one, as it is.
+/// The control groups that a run watches.
+pub(super) struct WatchedCgroups {
+    /// Their paths; none is below another one.
+    paths: Vec<Rc<str>>,
+}
+
+impl WatchedCgroups {
+    /// Finds the control groups that a path or glob names.
+    ///
+    /// # Errors
+    /// No hierarchy is mounted, or it has no such group, or too many.
+    pub(super) fn of(pattern: &str) -> anyhow::Result<WatchedCgroups> {
+        Ok(WatchedCgroups { paths: outermost(pattern)? })
+    }
+
+    /// Returns the reader of their threads; None if the hierarchy was unmounted meanwhile.
+    pub(super) fn threads(&self) -> Option<CgroupThreads> {
+        CgroupThreads::of(self.paths.clone())
+    }
+}
+
+/// Opens each event for each watched control group; without one, as it is.
 ///
 /// # Errors
-/// No such group exists, there are too many, or an event cannot be limited to one.
+/// An event cannot be limited to a control group.
 pub(super) fn limited(
     openings: Vec<Opening>,
-    pattern: Option<&str>,
+    cgroups: Option<&WatchedCgroups>,
 ) -> anyhow::Result<Vec<Opening>> {
-    match pattern {
-        Some(pattern) => limit(openings, &outermost(pattern)?),
+    match cgroups {
+        Some(cgroups) => limit(openings, &cgroups.paths),
         None => Ok(openings),
     }
 }
 
 /// Returns the control groups that a path or glob names, without those below another one of them.
-///
-/// # Errors
-/// No hierarchy is mounted, or it has no such group, or too many.
 fn outermost(pattern: &str) -> anyhow::Result<Vec<Rc<str>>> {
     let outer = without_inner(&matching(pattern)?);
     check_number(pattern, outer.len())?;
@@ -52,19 +75,15 @@ fn limit(openings: Vec<Opening>, cgroups: &[Rc<str>]) -> anyhow::Result<Vec<Open
     let mut limited = Vec::with_capacity(openings.len() * cgroups.len());
     for opening in openings {
         let name = &opening.event.name;
-        if opening.sampling.all_tasks || opening.sampling.cgroup.is_some() {
+        let is_about_others = opening.roles.iter().any(|served| served.about.is_some());
+        if opening.sampling.all_tasks || opening.sampling.cgroup.is_some() || is_about_others {
             limited.push(opening);
             continue;
         }
         ensure!(
             opening.cpu_time().is_none(),
-            "--cgroup: {name} is a counter of whole CPUs; omit the option"
-        );
-        // Such a record may be written by a task outside the group, whose event is not enabled.
-        ensure!(
-            opening.roles.iter().all(|served| served.about.is_none()),
-            "--cgroup: {name} is raised by other tasks than the one that it is about, such as the \
-             waker; watch the processes of the cgroup with -p"
+            "--cgroup: {name} is a counter of whole CPUs; omit the option (the monitor \
+             `container` shows the CPU time of cgroups)"
         );
         for cgroup in cgroups {
             let mut one = opening.clone();

@@ -65,7 +65,7 @@ pub(super) fn run(
     host.begin(&options, &setting, rules)?;
     let roles = host.roles();
     check_counters(&roles, settings)?;
-    let mut openings = cgroups::limited(openings(&roles)?, settings.cgroup.as_deref())?;
+    let mut openings = cgroups::limited(openings(&roles)?, scope.cgroups.as_ref())?;
     let cpus = of_rings(&scope.cpus, &mut openings);
     let exports = Exports::begin(settings, host.context())?;
     budget::weigh(request, &roles, &mut openings, scope.tasks.is_some())?;

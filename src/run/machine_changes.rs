@@ -74,6 +74,7 @@ impl MachineChanges {
         context: &SharedContext,
         sink: &mut dyn Sink,
     ) {
+        live.follow_cgroups();
         let mut notes = live.follow_cpus(check, sink);
         notes.extend(live.take_unscheduled());
         let offset = offset_ns();

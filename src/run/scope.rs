@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use anyhow::bail;
 
+use super::cgroups::WatchedCgroups;
 use super::flames;
 use super::request::{RunOptions, RunRequest};
 use crate::base::text::cpulist;
@@ -23,13 +24,15 @@ pub(super) struct WatchScope {
     pub(super) cpus: Vec<u32>,
     /// The threads of `-p`, of `-t`, or of the workload; `None` means every task.
     pub(super) tasks: Option<Vec<i32>>,
+    /// The control groups of `--cgroup`.
+    pub(super) cgroups: Option<WatchedCgroups>,
 }
 
 impl WatchScope {
     /// Resolves the options that select CPUs and tasks.
     ///
     /// # Errors
-    /// A CPU is not online, or a task does not exist.
+    /// A CPU is not online, or a task or control group does not exist.
     pub(super) fn of(
         request: &RunRequest,
         workload: Option<&Workload>,
@@ -41,7 +44,14 @@ impl WatchScope {
                 request.called
             );
         }
-        Ok(WatchScope { cpus: cpus(settings)?, tasks: tasks(request, workload)? })
+        if request.monitor.whole_cpus && settings.cgroup.is_some() {
+            bail!(
+                "{} watches whole CPUs, not the tasks of a cgroup; omit --cgroup (-C selects CPUs)",
+                request.called
+            );
+        }
+        let cgroups = settings.cgroup.as_deref().map(WatchedCgroups::of).transpose()?;
+        Ok(WatchScope { cpus: cpus(settings)?, tasks: tasks(request, workload)?, cgroups })
     }
 
     /// Returns the settings of a script. Events are tried on the first thread, or on the first CPU.
@@ -60,6 +70,7 @@ impl WatchScope {
         Ok(Setting {
             trial: Some(Rc::new(move |event, sampling| try_out(event, sampling, target))),
             per_thread: self.tasks.is_some(),
+            some_tasks: self.tasks.is_some() || self.cgroups.is_some(),
             online: Some(online_cpus()),
             ..setting(request, catalog, self.cpus.clone())?
         })
@@ -84,6 +95,7 @@ pub(super) fn setting(
         perins: request.values.get("perins").is_some_and(OptionValue::is_given),
         verbose: settings.verbose > 0,
         per_thread: settings.selects_tasks(),
+        some_tasks: settings.selects_tasks(),
         stack: request.stack()?,
         rate: request.rate(),
         given: request.given.clone(),

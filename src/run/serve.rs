@@ -72,7 +72,7 @@ fn serve(
     let request = &loading::load_all(&mut served, request, monitors, wanted)?;
     let settings = &request.options;
     let roles = served.host.roles();
-    let mut openings = cgroups::limited(openings(&roles)?, settings.cgroup.as_deref())?;
+    let mut openings = cgroups::limited(openings(&roles)?, scope.cgroups.as_ref())?;
     let cpus = of_rings(&scope.cpus, &mut openings);
     let context = served.host.context().clone();
     let exports = Exports::begin(settings, &context)?;

@@ -221,7 +221,7 @@ impl Host {
         let is_filtered_here = |role: &Role| {
             role.event.kind().is_probe() || role.event.is_with_user_text(&role.sampling)
         };
-        let filters_calls = setting.per_thread
+        let filters_calls = setting.some_tasks
             && (roles.iter().any(is_filtered_here) || self.callbacks.of_watched_tasks());
         let ordered = ordered || self.sources_need_order() || setting.timeline;
         self.ordered = self.rules.order.unwrap_or(ordered || self.takes_stacks() || filters_calls);
@@ -251,6 +251,7 @@ impl Host {
         let mut state = self.state.borrow_mut();
         state.cpus.clone_from(&setting.cpus);
         state.per_thread = setting.per_thread;
+        state.some_tasks = setting.some_tasks;
         let evsels = state.evsels.clone();
         state.declarer = Some(setting.declarer(evsels, self.vm.loader().library()));
         Ok(())
@@ -276,7 +277,7 @@ impl Host {
 
     /// Returns whether only some tasks are watched.
     pub fn watches_some_tasks(&self) -> bool {
-        self.state.borrow().per_thread
+        self.state.borrow().some_tasks
     }
 
     /// Returns whether events come in order of time.

@@ -113,8 +113,9 @@ impl Live {
         }
         let sampled = openings.iter().filter(|opening| !opening.sampling.count);
         let slots_per_record = sampled.map(|o| o.roles.len()).max().unwrap_or(1).max(1);
-        let tasks = request.tasks.as_ref();
-        let tasks = tasks.map(|tids| WatchedTasks::of(tids.iter().map(|tid| *tid as u32)));
+        let tids = request.tasks.iter();
+        let tasks = tids.map(|tids| WatchedTasks::of(tids.iter().map(|tid| *tid as u32))).next();
+        let tasks = tasks.or_else(|| request.cgroups.clone().map(WatchedTasks::of_cgroups));
         let has_ring = |cpu: &u32| opened.rings.iter().any(|ring| ring.cpu == *cpu);
         let without_ring = online_cpus().into_iter().filter(|cpu| !has_ring(cpu)).collect();
         let wakes_at_once = openings.iter().any(Opening::wakes_at_once);
@@ -180,7 +181,13 @@ impl Live {
             ring.presence = Presence::since(monotonic_ns());
             ring.owner.enable()?;
         }
+        self.follow_cgroups();
         Ok(())
+    }
+
+    /// Reads which threads are in the watched control groups.
+    pub fn follow_cgroups(&mut self) {
+        self.tasks.iter_mut().for_each(WatchedTasks::refresh);
     }
 
     /// Enables every event that is not turned off. The run begins when the last one is enabled; if

@@ -26,6 +26,7 @@ pub(super) mod open_event;
 pub(super) mod opened;
 pub mod probe_limit;
 pub(super) mod rings;
+mod script_fields;
 pub mod try_open;
 pub mod user_text;
 
@@ -38,8 +39,7 @@ use super::ring::ids::Ids;
 use crate::base::text::cpulist;
 use crate::base::text::units::counted;
 use crate::event::kind::function::fetched::check_layout;
-use crate::sys::attr::Attr;
-use crate::sys::attr::{EVERY_TASK, PerfTarget};
+use crate::sys::attr::{Attr, EVERY_TASK, PerfTarget};
 use crate::sys::bpf::OutputArray;
 use crate::sys::dynamic_event::DynamicEvent;
 use crate::sys::errno::errno;

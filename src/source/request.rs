@@ -11,6 +11,7 @@ use crate::event::rate::SamplingRate;
 use crate::event::sampling::Sampling;
 use crate::source::side_record::SideKinds;
 use crate::sys::attr::Attr;
+use crate::sys::cgroup_threads::CgroupThreads;
 
 /// Request of a run to its source.
 #[derive(Clone, Debug)]
@@ -22,6 +23,9 @@ pub struct SourceRequest {
     pub watched: Vec<u32>,
     /// Threads to watch, with their children; None watches everything on the CPUs.
     pub tasks: Option<Vec<i32>>,
+    /// Control groups whose threads are watched. Events are limited to them by the kernel, except
+    /// those that a field relates to another thread than their own ([`ServedRole::about`]).
+    pub cgroups: Option<CgroupThreads>,
     /// Whether the only task is a workload that waits for its exec, at which its events begin.
     pub workload: bool,
     /// Roles that are off until [`super::live::Live::switch`] turns them on.
@@ -162,6 +166,13 @@ impl Opening {
         }
         self.sampling.weighed = !self.sampling.count;
         Ok(())
+    }
+
+    /// Returns whether its event, or the group that it is in, stays on its hardware counters.
+    pub(super) fn is_pinned(&self) -> bool {
+        let (kind, sampling) = (self.event.kind(), &self.sampling);
+        let is_named = sampling.fields.iter().any(|(name, value)| name == "pinned" && *value > 0);
+        is_named || sampling.pinned && (kind.uses_hardware_counter() || sampling.group.is_some())
     }
 
     /// Returns whether each of its records wakes perilune.

@@ -15,7 +15,10 @@ use std::rc::Rc;
 use anyhow::Result;
 
 use crate::event::kind::breakpoint::{FoundSymbol, SymbolFinder};
-use crate::event::kind::function::{FunctionLocation, FunctionName, Functions};
+use crate::event::kind::function::typed::register_names;
+use crate::event::kind::function::{
+    FunctionLocation, FunctionName, Functions, ProbeKind, ProbeValues,
+};
 use in_file::ProgramFile;
 use in_kernel::KernelFunctions;
 use kernel_parameters::KernelParameters;
@@ -91,6 +94,25 @@ impl Functions for MachineFunctions {
                 found => Ok(found),
             },
         }
+    }
+
+    fn parameters(&self, of: &FunctionName, path: &[&str]) -> Vec<String> {
+        let Ok(found) = self.find(of) else { return Vec::new() };
+        let mut names = match (of.kind, &of.file) {
+            (ProbeKind::Kprobe, _) => self.kernel_parameters.names(of, path),
+            (ProbeKind::Uprobe, Some(file)) => {
+                self.program(file).map_or(Vec::new(), |program| program.parameter_names(of, path))
+            }
+            (ProbeKind::Usdt, _) => match found.values {
+                ProbeValues::Fetched(fields) if path.is_empty() => {
+                    return fields.into_iter().map(|field| field.name).collect();
+                }
+                _ => Vec::new(),
+            },
+            _ => return Vec::new(),
+        };
+        names.extend(register_names(path));
+        names
     }
 }
 

@@ -5,12 +5,15 @@
 //! of v2. See Documentation/admin-guide/cgroup-v2.rst.
 
 use std::fs::{self, File};
+use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
-use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::fs::{DirEntryExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{bail, ensure};
 
+use super::errno::errno;
 use super::tracefs::unescaped_path;
 use crate::base::matching::glob;
 use crate::base::matching::nearest::{did_you_mean, nearest};
@@ -95,8 +98,8 @@ impl CgroupHierarchy {
     }
 
     /// Returns the path of a control group inside the hierarchy, which begins with `/`; None if it
-    /// was removed, lies outside this process's cgroup namespace, or the process lacks
-    /// `CAP_DAC_READ_SEARCH`. Two system calls.
+    /// was removed, or lies outside this process's cgroup namespace. Two system calls; without
+    /// `CAP_DAC_READ_SEARCH`, a search of the hierarchy.
     pub fn path_of(&self, id: u64) -> Option<Vec<u8>> {
         let handle = IdHandle { bytes: 8, kind: KERNFS, id: id.to_ne_bytes() };
         let flags = libc::O_PATH | libc::O_CLOEXEC;
@@ -110,6 +113,9 @@ impl CgroupHierarchy {
                 flags,
             )
         };
+        if fd < 0 && errno(&io::Error::last_os_error()) == libc::EPERM {
+            return self.path_with_inode(id);
+        }
         let fd = i32::try_from(fd).ok().filter(|fd| *fd >= 0)?;
         // SAFETY: the call has returned a new descriptor, which nothing else owns.
         let found = unsafe { OwnedFd::from_raw_fd(fd) };
@@ -118,6 +124,29 @@ impl CgroupHierarchy {
         let mut path = b"/".to_vec();
         path.extend(inside.as_os_str().to_owned().into_vec());
         (!path.ends_with(b" (deleted)")).then_some(path)
+    }
+
+    /// Searches the control group whose folder has this inode, which is its id.
+    fn path_with_inode(&self, id: u64) -> Option<Vec<u8>> {
+        if self.folder.metadata().is_ok_and(|root| root.ino() == id) {
+            return Some(b"/".to_vec());
+        }
+        let mut above = vec![self.root.clone()];
+        for _ in 0..PATHS_MAX {
+            let Ok(entries) = fs::read_dir(above.pop()?) else { continue };
+            for entry in entries.flatten() {
+                if !entry.file_type().is_ok_and(|of| of.is_dir()) {
+                    continue;
+                }
+                if entry.ino() == id {
+                    let place = entry.path();
+                    let inside = place.strip_prefix(&self.root).ok()?;
+                    return Some([b"/", inside.as_os_str().as_bytes()].concat());
+                }
+                above.push(entry.path());
+            }
+        }
+        None
     }
 }
 
@@ -212,7 +241,6 @@ mod tests {
 
     #[test]
     fn the_id_of_a_control_group_is_its_inode() {
-        use std::os::unix::fs::MetadataExt as _;
         let Some(hierarchy) = CgroupHierarchy::find() else { return };
         let name = format!("perilune-test-{}", std::process::id());
         let made = hierarchy.root().join(&name);
@@ -220,10 +248,13 @@ mod tests {
             return;
         }
         let id = fs::metadata(&made).unwrap().ino();
-        let path = hierarchy.path_of(id);
+        let paths = [hierarchy.path_of(id), hierarchy.path_with_inode(id)];
+        let root = hierarchy.folder.metadata().unwrap().ino();
         fs::remove_dir(&made).unwrap();
-        assert_eq!(path, Some(format!("/{name}").into_bytes()));
+        assert_eq!(paths, [(); 2].map(|()| Some(format!("/{name}").into_bytes())));
         assert_eq!(hierarchy.path_of(id), None);
+        assert_eq!(hierarchy.path_with_inode(id), None);
+        assert_eq!(hierarchy.path_with_inode(root), Some(b"/".to_vec()));
     }
 
     #[test]

@@ -3,10 +3,11 @@
 error "this file describes the API to editors and checkers; it cannot be required"
 
 --- How to open an event. Some fields of perf_event_attr may be added, by their kernel names:
---- `wakeup_events wakeup_watermark watermark pinned exclusive precise_ip branch_sample_type
---- sample_max_stack exclude_callchain_kernel exclude_callchain_user`. With `wakeup_events = 1` the
---- event is handled within a few milliseconds, at the cost of a wakeup. Any other field is refused
---- with what to write instead.
+--- `wakeup_events pinned exclusive precise_ip branch_sample_type sample_max_stack
+--- exclude_callchain_kernel exclude_callchain_user`. With `wakeup_events = 1` the event is handled
+--- within a few milliseconds, at the cost of a wakeup. Any other field is refused with what to
+--- write instead, and so is one that has no effect on the event, such as `sample_max_stack` without
+--- `stack`. `pinned = true` has an effect on hardware events only, and is accepted for others.
 ---@class perilune.EvselSpec
 ---@field stack? any record call chains, unless false or nil: `stack = opt.call_graph`
 ---@field group? string events of a group are counted at the same times: their ratio is exact

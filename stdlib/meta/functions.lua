@@ -192,6 +192,11 @@ function pressure(resource) end
 ---@return boolean
 function per_thread() end
 
+--- Returns whether the run watches only some tasks (-p, -t, a COMMAND, --cgroup): the `task` of an
+--- evsel selects the records about them.
+---@return boolean
+function some_tasks() end
+
 --- Returns the current time of the run, comparable to `e._time`: in `m.interval` the end of the
 --- interval.
 ---@return number

@@ -81,9 +81,9 @@ function m.interval(seconds) end
 ---@return perilune.Drawable? ...
 function m.deinit(seconds) end
 
---- Called when a watched task forks. Watched tasks are those of -p, -t or the COMMAND and their
---- children, else all tasks; with -C, only on those CPUs. With `monitor { all_tasks = true }`, it
---- is called for all forks on the machine.
+--- Called when a watched task forks. Watched tasks are those of -p, -t, --cgroup or the COMMAND and
+--- their children, else all tasks; with -C, only on those CPUs. With
+--- `monitor { all_tasks = true }`, it is called for all forks on the machine.
 ---
 ---     function m.on_fork(r) children:add(r.ppid) end
 ---@param r { tid: integer, pid: integer, ptid: integer, ppid: integer, time: number }

@@ -9,6 +9,7 @@
 mod blktrace;
 mod breakpoints;
 mod budget;
+mod cgroup_tasks;
 mod changes;
 mod command;
 mod connections;
@@ -95,6 +96,7 @@ fn main() -> ExitCode {
         budget::tests(),
         breakpoints::registers::tests(),
         breakpoints::waiting::tests(),
+        cgroup_tasks::tests(),
         changes::tests(),
         command::tests(),
         connections::tests(),

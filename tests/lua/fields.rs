@@ -225,6 +225,25 @@ fn correct_and_undecidable_fields_are_accepted() {
 }
 
 #[test]
+fn a_part_of_the_data_source_is_reported_with_the_fields_to_read() {
+    let message = "t.lua:3: `_data_src` is a number; its parts are the fields _data_op, \
+                   _data_level, _data_snoop, _data_tlb and _data_lock";
+    let found = [
+        ("", "print(e._data_src.level)"),
+        ("", "local source = e._data_src print(source.snoop)"),
+        ("", "if e.prio == -12345 then print(e._data_src.tlb) end"),
+        ("", "print(e._data_src.no_such_part)"),
+    ];
+    assert_eq!(others(&found, Some(message)), [""; 0]);
+    let correct = [
+        ("", "print(e._data_src, e._data_level)"),
+        ("", "local source = e._data_src source = { level = 1 } print(source.level)"),
+        ("", "if e._data_src == 1 then print(e._data_lock) end"),
+    ];
+    assert_eq!(others(&correct, None), [""; 0]);
+}
+
+#[test]
 fn a_handler_of_several_events_is_judged_for_each_and_a_glob_for_all_together() {
     let text = |init: &str, sample: &str| {
         format!(

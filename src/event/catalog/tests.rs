@@ -123,6 +123,15 @@ fn alternatives_name_the_first_event_that_exists() {
 }
 
 #[test]
+fn too_many_alternatives_are_refused_before_similar_names_are_searched() {
+    let names = |number: usize| vec!["sched:gone"; number].join("|");
+    let why = names_of(&names(ALTERNATIVES_MAX + 1)).unwrap_err().to_string();
+    assert_eq!(why, "65 alternatives joined by `|`; at most 64 are tried in turn");
+    let why = names_of(&names(ALTERNATIVES_MAX)).unwrap_err().to_string();
+    assert!(why.starts_with("no event 'sched:gone'"), "{why}");
+}
+
+#[test]
 fn a_glob_that_matches_no_tracepoint_selects_software_events() {
     let faults = ["page-faults", "minor-faults", "major-faults", "alignment-faults"];
     assert_eq!(names_of("*-faults").unwrap(), [&faults[..], &["emulation-faults"]].concat());

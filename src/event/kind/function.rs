@@ -18,7 +18,7 @@ pub use location::{FunctionLocation, ProbeValues, ProbedCode};
 pub(super) use named::PREFIXES;
 pub use named::{CodeLocation, FunctionName, ProbeKind, split_file};
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail, ensure};
 use perf_event_open_sys::bindings as abi;
 
 use super::breakpoint::SymbolFinder;
@@ -64,6 +64,10 @@ pub trait Functions: SymbolFinder {
         wanted: &dyn Fn(&str) -> bool,
         most: usize,
     ) -> Result<Vec<String>>;
+
+    /// Returns the names that may follow `path` in the list of a function's parameters: behind an
+    /// empty path those of the parameters, behind `["req"]` the members of the structure `req`.
+    fn parameters(&self, of: &FunctionName, path: &[&str]) -> Vec<String>;
 }
 
 impl EventProperties for FunctionEvent {
@@ -205,7 +209,7 @@ pub fn describe(
 /// (`f.cold`, `f.part.0`) match only a glob that contains a dot.
 ///
 /// # Errors
-/// As [`Functions::names`].
+/// As [`Functions::names`]; or the glob has a list of parameters.
 pub fn matching(
     glob: &FunctionName,
     functions: &dyn Functions,
@@ -216,6 +220,11 @@ pub fn matching(
         (parts || !name.contains('.')) && glob::matches(glob.function.as_bytes(), name.as_bytes())
     };
     let found = functions.names(glob, &wanted, most).map_err(|why| anyhow!("{glob}: {why:#}"))?;
+    ensure!(
+        !found.is_empty() || glob.paths().is_none() || !glob::is_glob(glob.without_paths()),
+        "{glob}: a glob has no list of parameters: name one {}, or omit the parentheses",
+        glob.kind.noun()
+    );
     Ok(found.iter().map(|name| glob.with(name)).collect())
 }
 

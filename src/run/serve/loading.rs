@@ -92,8 +92,8 @@ fn load(
         bail!("--{file} writes a file at the end; run the monitor by itself");
     }
     ensure!(
-        !(monitor.whole_cpus && request.options.selects_tasks()),
-        "it watches whole CPUs, not single tasks; omit -p and -t, or serve it by itself"
+        !monitor.whole_cpus || !request.options.selects_tasks() && request.options.cgroup.is_none(),
+        "it watches whole CPUs, not single tasks; omit -p, -t and --cgroup, or serve it by itself"
     );
     let options = JobOptions {
         table: &opt::table(served.host.lua(), &monitor.options, &own.values)?,

@@ -1,13 +1,21 @@
 //! Completions of the text before the cursor.
 
+mod functions;
+mod typed_text;
+
+use self::functions::in_function;
+use self::typed_text::{
+    asks_function, last_event, last_item, last_prefixed, modifiers_of_counter, modifiers_of_group,
+    open_string, with_modifier, word_at_end,
+};
 use super::Session;
 use super::console::Completions;
 use super::requests::found;
 use crate::base::text::escape;
 use crate::base::text::lua::KEYWORDS;
 use crate::event::kind;
-use crate::event::kind::function::{FunctionName, ProbeKind, split_file};
-use crate::event::selector::{BUILTIN, Selector};
+use crate::event::kind::function::ProbeKind;
+use crate::event::selector::BUILTIN;
 use crate::run::catalog::MachineCatalog;
 use crate::script::evsel::fields::all_of_the_sample;
 use crate::script::load::doc;
@@ -18,9 +26,6 @@ use std::path::PathBuf;
 /// Commands after a colon at the beginning of a line.
 const COLON: [&str; 9] =
     [":clear", ":cost", ":doc ", ":events ", ":fields ", ":jobs", ":lost", ":save ", ":stop "];
-
-/// Characters in front of an event's name in a list.
-const SEPARATORS: [char; 3] = [',', '|', '{'];
 
 /// Limit of completions that a person can look through.
 const MOST: usize = 500;
@@ -113,51 +118,10 @@ fn in_string(session: &Session<'_>, before: &str, at: usize) -> Completions {
     }
 }
 
-/// Returns the text of the last event of a list, or of the last name joined by `|`: what separates
-/// within a filter or attribute does not separate events.
-fn last_item(text: &str) -> &str {
-    let (mut start, mut slashes) = (0, 0);
-    for (at, c) in text.char_indices() {
-        let next_is_digit = text[at + c.len_utf8()..].starts_with(|c: char| c.is_ascii_digit());
-        match c {
-            '/' => slashes += 1,
-            ',' if slashes >= 2 && !next_is_digit => (start, slashes) = (at + 1, 0),
-            _ if slashes == 0 && SEPARATORS.contains(&c) => start = at + 1,
-            _ => {}
-        }
-    }
-    &text[start..]
-}
-
-/// Returns the modifiers behind the braces of a group at the end of a string.
-fn modifiers_of_group(text: &str) -> Option<&str> {
-    let (_, typed) = text.rsplit_once("}:")?;
-    typed.chars().all(kind::is_modifier).then_some(typed)
-}
-
-/// Splits `NAME:MODIFIERS` of a counter.
-fn modifiers_of_counter(item: &str) -> Option<(&str, &str)> {
-    let (name, typed) = item.trim_start().split_once(':')?;
-    (kind::lookup(name).is_some() && typed.chars().all(kind::is_modifier)).then_some((name, typed))
-}
-
-/// Returns the typed modifiers with each further one of `all`.
-fn with_modifier(typed: &str, all: &str) -> Vec<String> {
-    all.chars().filter(|c| !typed.contains(*c)).map(|c| format!("{typed}{c}")).collect()
-}
-
 /// Returns the attributes of every selector, as typed.
 fn attributes() -> Vec<String> {
     let value = |name: &str| if name == "stack" { String::new() } else { "=".to_owned() };
     BUILTIN.iter().map(|name| format!("{name}{}", value(name))).collect()
-}
-
-/// Returns the selector at the end of a string whose name begins with a prefix.
-fn last_prefixed(text: &str) -> Option<&str> {
-    // A `,` or `|` in its FILE is quoted, and is not followed by a prefix.
-    let starts = text.match_indices(SEPARATORS).map(|(at, _)| at + 1).chain([0]);
-    let items = starts.filter_map(|at| text.get(at..)).map(str::trim_start);
-    items.filter(|item| kind::prefix_of(item).is_some()).min_by_key(|item| item.len())
 }
 
 /// Completes the name of a function, or that of another kind that is looked up.
@@ -173,30 +137,6 @@ fn in_prefixed(session: &Session<'_>, before: &str, item: &str) -> Completions {
         names.extend(programs(rest).into_iter().map(file));
     }
     (start, names)
-}
-
-/// Completes a FILE, a function, or a field of a function's event.
-fn in_function(session: &Session<'_>, before: &str, item: &str) -> Completions {
-    let Some((kind, rest)) = ProbeKind::split_prefix(item) else {
-        return (before.len(), Vec::new());
-    };
-    let mut function = rest;
-    if kind.of_file() {
-        let (file, behind) = split_file(rest);
-        match behind.strip_prefix(':') {
-            Some(behind) => function = behind,
-            None => return (before.len() - rest.len(), programs(file)),
-        }
-    }
-    if let Some((_, filter)) = function.split_once('/') {
-        let event = &item[..item.len() - filter.len()];
-        return (before.len() - word_at_end(filter).len(), fields(session, event));
-    }
-    let Some(named) = FunctionName::parse(item) else { return (before.len(), Vec::new()) };
-    let glob = named.with(&format!("{function}*"));
-    let found = session.source.catalog().functions(&glob, MOST).unwrap_or_default();
-    let names = found.into_iter().map(|named| named.function).collect();
-    (before.len() - function.len(), names)
 }
 
 /// Returns files by path, and programs in `$PATH`.
@@ -228,13 +168,6 @@ fn in_code(session: &Session<'_>, before: &str) -> Completions {
     }
 }
 
-/// Returns whether a function's name is expected at the end of a filter.
-fn asks_function(filter: &str) -> bool {
-    let test = filter[..filter.len() - word_at_end(filter).len()].trim_end();
-    let test = test.strip_suffix("==").or(test.strip_suffix("!="));
-    test.is_some_and(|field| field.trim_end().ends_with(".function"))
-}
-
 /// Returns the functions of the kernel with this prefix.
 fn kernel_functions(typed: &str) -> Vec<String> {
     kernel_symbols(typed, |kind| kind.eq_ignore_ascii_case("t"))
@@ -251,37 +184,6 @@ fn kernel_symbols(typed: &str, right: impl Fn(&str) -> bool) -> Vec<String> {
         (right(kind) && name.starts_with(typed)).then(|| name.to_owned())
     };
     all.lines().filter_map(symbol).take(MOST).collect()
-}
-
-/// Returns the letters, digits and `_` at the end.
-fn word_at_end(text: &str) -> &str {
-    let kept = text.trim_end_matches(|c: char| c.is_ascii_alphanumeric() || c == '_').len();
-    &text[kept..]
-}
-
-/// Returns where an unterminated string begins.
-fn open_string(text: &str) -> Option<usize> {
-    let (mut open, mut escaped) = (None, false);
-    for (at, c) in text.char_indices() {
-        match (open, c) {
-            (Some(_), _) if escaped => escaped = false,
-            (Some(_), '\\') => escaped = true,
-            (Some((quote, _)), c) if c == quote => open = None,
-            (None, '"' | '\'') => open = Some((c, at + 1)),
-            _ => {}
-        }
-    }
-    open.map(|(_, at)| at)
-}
-
-/// Returns the last quoted text that could be an event's name.
-fn last_event(code: &str) -> Option<String> {
-    let texts = code.split(['"', '\'']).skip(1).step_by(2);
-    let event = |text: &str| {
-        let name = Selector::parse_list(text).ok()?.pop()?.name;
-        (name.contains([':', '/']) || kind::lookup(&name).is_some()).then_some(name)
-    };
-    texts.filter_map(event).last()
 }
 
 /// Returns the event systems and the events without one, or after a colon all events.
@@ -341,48 +243,4 @@ fn files(typed: &str) -> Vec<String> {
         format!("{folder}{}{slash}", entry.file_name().to_string_lossy())
     };
     entries.flatten().map(name).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_string_is_open_until_its_own_quote() {
-        assert_eq!(open_string("probe(\"sched:"), Some(7));
-        assert_eq!(open_string("probe(\"a'b\", x"), None);
-        assert_eq!(open_string("x = 'a\\'b"), Some(5));
-    }
-
-    #[test]
-    fn the_event_of_a_handler_is_the_one_named_last() {
-        let code = "f(\"a:b\") probe('c:d/x > 1/', function(e) return e";
-        assert_eq!(last_event(code).as_deref(), Some("c:d"));
-        let code = "probe('uprobe:/usr/bin/bash:readline/arg1 > 0/', function(e) return e";
-        assert_eq!(last_event(code).as_deref(), Some("uprobe:/usr/bin/bash:readline"));
-        assert_eq!(
-            last_event("probe('page-faults', function(e) e").as_deref(),
-            Some("page-faults")
-        );
-        let group = "evsel('{cpu-clock,cs}:S', function(e) return e";
-        assert_eq!(last_event(group).as_deref(), Some("cpu-clock"));
-        assert_eq!(last_event("print('some text') e"), None);
-        assert_eq!(last_prefixed("a:b,uprobe:/x,y"), Some("uprobe:/x,y"));
-        assert_eq!(last_prefixed("kprobe:f,uprobe:/x:"), Some("uprobe:/x:"));
-        assert_eq!(last_prefixed("{cs,kprobe:f"), Some("kprobe:f"));
-        assert_eq!(last_prefixed("{mem:jif"), Some("mem:jif"));
-        assert_eq!(last_prefixed("a:b/x"), None);
-        assert_eq!(last_item("{a:b,c:d|e:"), "e:");
-        assert_eq!(last_item("{a:b/x > 1 || y/,c:d"), "c:d");
-        assert_eq!(last_item("a:b/x > 1 || y,"), "a:b/x > 1 || y,");
-        assert_eq!(last_item("a:b//cpus=0,2/,profile/-F 9"), "profile/-F 9");
-        assert_eq!(modifiers_of_group("{cs,cycles}:u"), Some("u"));
-        assert_eq!(modifiers_of_group("{cs,cycles}:uS,sched"), None);
-        assert_eq!(modifiers_of_counter("cycles:p"), Some(("cycles", "p")));
-        assert_eq!(modifiers_of_counter("sched:p"), None);
-        assert_eq!(with_modifier("u", "Su"), ["uS"]);
-        assert_eq!(word_at_end("x + e_1"), "e_1");
-        assert!(asks_function("a > 1 && function.function == hrtimer_w"));
-        assert!(!asks_function("a == hrtimer_w"));
-    }
 }

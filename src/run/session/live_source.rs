@@ -73,13 +73,14 @@ impl LiveSource {
         })
         .context("failed to start the thread that closes events")?;
         others.extend(tid.recv());
-        let WatchScope { cpus: only, tasks } = scope;
+        let WatchScope { cpus: only, tasks, .. } = scope;
         let source_request = SourceRequest {
             cpus: online_cpus(),
             watched: only.clone(),
             workload: false,
             off: Vec::new(),
             tasks,
+            cgroups: None,
             pages: settings.mmap_pages.map(|pages| pages as usize),
             watermark: settings.watermark,
             ordered: settings.order.unwrap_or(true),

@@ -1,4 +1,5 @@
-//! Functions that control and query the run: `stop every alert event_name cpus per_thread now`.
+//! Functions that control and query the run: `stop every alert event_name cpus now
+//! per_thread some_tasks`.
 
 use mlua::{FromLua as _, Function, Table, Value};
 
@@ -19,6 +20,7 @@ pub(super) fn register(api: &Registry<'_>) -> mlua::Result<()> {
     api.globals.set("event_name", event_name(api)?)?;
     api.globals.set("cpus", cpus(api)?)?;
     api.globals.set("per_thread", per_thread(api)?)?;
+    api.globals.set("some_tasks", some_tasks(api)?)?;
     api.globals.set("now", now(api)?)?;
     api.trusted.run::<()>("stop", STOP, stop(api)?)?;
     api.publish(&["stop"])
@@ -109,6 +111,11 @@ fn cpus(api: &Registry<'_>) -> mlua::Result<Function> {
 fn per_thread(api: &Registry<'_>) -> mlua::Result<Function> {
     let state = api.state.clone();
     api.lua().create_function(move |_, ()| Ok(state.borrow().per_thread))
+}
+
+fn some_tasks(api: &Registry<'_>) -> mlua::Result<Function> {
+    let state = api.state.clone();
+    api.lua().create_function(move |_, ()| Ok(state.borrow().some_tasks))
 }
 
 fn now(api: &Registry<'_>) -> mlua::Result<Function> {

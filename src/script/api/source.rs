@@ -64,8 +64,9 @@ fn begin(api: &Registry<'_>, loader: ScriptLoader) -> mlua::Result<Function> {
         }
         monitor.table.raw_set("opt", &opt)?;
         let state = state.borrow();
-        if monitor.whole_cpus && state.per_thread {
-            return refuse(lua, &format!("{name}: it watches whole CPUs; omit -p, -t or add -a"));
+        if monitor.whole_cpus && state.some_tasks {
+            let why = "it watches whole CPUs; omit -p, -t and --cgroup, or add -a";
+            return refuse(lua, &format!("{name}: {why}"));
         }
         let Some(declarer) = &state.declarer else {
             return refuse(lua, "call evsel in init: no event is opened while a file is loaded");

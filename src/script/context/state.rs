@@ -30,6 +30,8 @@ pub(in crate::script) struct ScriptState {
     pub(in crate::script) cpus: Vec<u32>,
     /// Whether threads are watched (`-p`, `-t`, a workload) instead of whole CPUs.
     pub(in crate::script) per_thread: bool,
+    /// Whether only some tasks are watched, those of a control group included.
+    pub(in crate::script) some_tasks: bool,
     /// How often an expression had no value in C; compiled Lua increments it in place.
     pub(in crate::script) undefined: Box<Cell<f64>>,
     /// Printers of events.

@@ -9,7 +9,7 @@ use crate::base::text::cpulist;
 use crate::event::attr_option;
 use crate::event::kind::Event;
 use crate::event::sample_field::{SAMPLE_FIELDS, SampleFields};
-use crate::event::sampling::{CallGraph, EventGroup, Sampling, StackSampling};
+use crate::event::sampling::{CallGraph, ChainPart, EventGroup, Sampling, StackSampling};
 use crate::event::selector::Selector;
 use crate::sys::attr::Attr;
 
@@ -89,6 +89,7 @@ impl EvselOptions {
         if let (Some(stack), Some(depth)) = (&mut options.sampling.stack, depth) {
             stack.depth.get_or_insert(depth);
         }
+        options.narrow_stack()?;
         options.check(chosen)?;
         if let Some(rate) = chosen.rate() {
             options.sampling.set_rate(rate);
@@ -106,8 +107,8 @@ impl EvselOptions {
                 sampling.stack = Some(StackSampling { walk, ..sampling.stack.unwrap_or(usual) });
             }
             "count" => sampling.count = true,
-            "freq" => sampling.freq = Some(number(key, value)?.max(1)),
-            "period" => sampling.period = Some(number(key, value)?.max(1)),
+            "freq" => sampling.freq = Some(positive(key, value)?),
+            "period" => sampling.period = Some(positive(key, value)?),
             "cpus" => {
                 let cpus = cpulist::parse(&text(key, value)?).map_err(|e| format!("{e:#}"))?;
                 sampling.cpus = Some(cpus);
@@ -126,6 +127,7 @@ impl EvselOptions {
             "hide_self" => sampling.hide_self = true,
             "optional" => self.optional = true,
             "exclude" => exclude(sampling, value)?,
+            "pinned" if matches!(value, Value::Boolean(_)) => sampling.pinned = true,
             field if Attr::names().any(|name| name == field) => match attr_option::refusal(field) {
                 None => sampling.fields.push((key.to_owned(), number(key, value)?)),
                 Some(why) => return Err(format!("'{field}' of an evsel: {why}")),
@@ -135,6 +137,27 @@ impl EvselOptions {
                 let hint = did_you_mean(&nearest(key, known));
                 return Err(format!("an evsel has no '{key}'{hint}"));
             }
+        }
+        Ok(())
+    }
+
+    /// Applies `exclude_callchain_*` to the method of call chains, too: without user frames, no
+    /// stack is copied.
+    fn narrow_stack(&mut self) -> Result<(), Refused> {
+        let Sampling { stack: Some(stack), fields, .. } = &mut self.sampling else { return Ok(()) };
+        for (field, left, other) in [
+            ("exclude_callchain_kernel", ChainPart::User, "--kernel-callchain"),
+            ("exclude_callchain_user", ChainPart::Kernel, "--user-callchain"),
+        ] {
+            let before = fields.len();
+            fields.retain(|(name, value)| name != field || *value == 0);
+            if fields.len() == before {
+                continue;
+            }
+            if stack.part != ChainPart::Both && stack.part != left {
+                return Err(format!("'{field}' of an evsel leaves no frames with {other}"));
+            }
+            stack.part = left;
         }
         Ok(())
     }
@@ -159,6 +182,19 @@ impl EvselOptions {
                     chosen.text
                 ));
             }
+            let unused = [
+                ("stack", sampling.stack.is_some() && !chosen.stack()),
+                ("freq", sampling.freq.is_some()),
+                ("period", sampling.period.is_some()),
+                ("fields", !self.extra.is_empty()),
+                ("functions", sampling.functions),
+                ("hide_self", sampling.hide_self),
+            ];
+            if let Some((name, _)) = unused.into_iter().find(|(_, is_given)| *is_given) {
+                return Err(format!(
+                    "'{name}' of an evsel has no effect: the event is counted, not sampled; omit it"
+                ));
+            }
             let attrs = ["freq", "period", "stack", "max-stack"];
             if let Some(name) = attrs.into_iter().find(|name| chosen.attr(name).is_some()) {
                 return Err(format!(
@@ -181,6 +217,14 @@ fn number(key: &str, value: &Value) -> Result<u64, Refused> {
         Value::Number(n) if *n >= 0.0 => Ok(*n as u64),
         Value::Boolean(b) => Ok(u64::from(*b)),
         other => Err(format!("'{key}' of an evsel is a number, not a {}", other.type_name())),
+    }
+}
+
+/// Returns the integer of the option `key`, which is not 0.
+fn positive(key: &str, value: &Value) -> Result<u64, Refused> {
+    match number(key, value)? {
+        0 => Err(format!("'{key}' of an evsel is greater than 0")),
+        number => Ok(number),
     }
 }
 

@@ -29,6 +29,8 @@ pub struct Setting {
     pub verbose: bool,
     /// Whether the instances are threads (`-p`, `-t`).
     pub per_thread: bool,
+    /// Whether only some tasks are watched (`-p`, `-t`, a workload, `--cgroup`).
+    pub some_tasks: bool,
     /// Stack mode of events that do not set one.
     pub stack: StackSampling,
     /// Sampling rate of clocks and hardware events that do not set one: `-F`, `-c`.
@@ -62,6 +64,7 @@ impl Setting {
             perins: false,
             verbose: false,
             per_thread: false,
+            some_tasks: false,
             stack: StackSampling::default(),
             rate: None,
             given: Vec::new(),

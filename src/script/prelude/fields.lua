@@ -89,9 +89,12 @@ end
 
 -- Possible contents of a slot: the record; a value computed from its event alone; a constant; a
 -- function or object of the runtime (WORD); the result of such a function for a value of the event
--- (ANSWER); or one of the script's functions. Nothing is known about a slot that is absent.
-local RECORD, EVENT, PLAIN, WORD, ANSWER = 1, 2, 3, 4, 5
+-- (ANSWER); the number `_data_src` (SOURCE); or one of the script's functions. Nothing is known
+-- about a slot that is absent.
+local RECORD, EVENT, PLAIN, WORD, ANSWER, SOURCE = 1, 2, 3, 4, 5, 6
 local function made_of(x, y)
+  if x == SOURCE then x = EVENT end
+  if y == SOURCE then y = EVENT end
   return (x == EVENT or x == PLAIN) and (y == EVENT or y == PLAIN) and math.min(x, y) or nil
 end
 
@@ -108,7 +111,7 @@ end
 -- passes its record. Returns the field, the function and the position in its bytecode. `looked` has
 -- the functions that were checked.
 local function misread(f, fields, looked)
-  local code, joins, first, below = decode(f), {}, nil, {}
+  local code, joins, first, below, parts = decode(f), {}, nil, {}, {}
   looked[f] = true
   if not code or code[0].op ~= "FUNCF" or funcinfo(f).params == 0 then return end
   for _, i in ipairs(code) do
@@ -163,6 +166,10 @@ local function misread(f, fields, looked)
       elseif i.op == "TGETS" and x == RECORD then
         if not fields[i.k] and not (first and first < pc) then first = pc end
         holds[i.a] = i.k ~= "_event" and i.k ~= "_text" and EVENT or nil -- these show the fields
+        if i.k == "_data_src" then holds[i.a] = SOURCE end
+      elseif i.op == "TGETS" and x == SOURCE then
+        if not (first and first < pc) then first, parts[pc] = pc, true end
+        holds[i.a] = EVENT
       elseif i.op == "MOV" then holds[i.a] = y
       elseif i.op == "TGETS" and x == WORD then holds[i.a] = WORD
       elseif i.op == "UGET" then holds[i.a] = held(select(2, getupvalue(f, i.c + 1)))
@@ -177,7 +184,7 @@ local function misread(f, fields, looked)
     end
   end
   while #todo > 0 do walk(table.remove(todo)) end
-  if first then return code[first].k, f, first end
+  if first then return (parts[first] and "_data_src." or "") .. code[first].k, f, first end
   return unpack(below)
 end
 
@@ -196,6 +203,11 @@ return function(handler, name, roles)
     if near:find "did you mean" then break end
   end
   local at = funcinfo(f, pc)
+  if field:find("_data_src.", 1, true) == 1 then
+    local parts = "_data_op, _data_level, _data_snoop, _data_tlb and _data_lock"
+    return ("%s:%d: `_data_src` is a number; its parts are the fields %s"):format(
+      at.source:match "([^@=/]*)$", at.currentline, parts)
+  end
   return ("%s:%d: %s has no field '%s'%s"):format(
     at.source:match "([^@=/]*)$", at.currentline, name, field, near)
 end

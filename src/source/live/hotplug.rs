@@ -132,9 +132,8 @@ impl Live {
         attr.set("disabled", 1)?;
         attr.set("enable_on_exec", 0)?;
         // A member of a group is not pinned itself; its leader is, which is reopened.
-        let fields = &opening.sampling.fields;
-        if let Some((_, pinned)) = fields.iter().find(|(name, _)| name == "pinned") {
-            attr.set("pinned", *pinned)?;
+        if opening.is_pinned() {
+            attr.set("pinned", 1)?;
         }
         let (cgroup, on) = (cgroup_of(opening, &self.request)?, decoders[at].is_on());
         let of_opening = events.iter().filter(|open| open.opening == at);

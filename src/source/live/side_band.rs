@@ -28,9 +28,14 @@ impl Live {
         let time = self.clock.since_start(merge_time.unwrap_or(stamped));
         let here = self.watched_cpus.contains(&ring.cpu);
         let side = |what| SideBand { time, cpu: ring.cpu, watched: here, what };
+        let parsed = record::parse(bytes, &self.opened.side_layout);
+        if let (Ok(Record::Comm(r)), Some(tasks)) = (&parsed, &mut self.tasks)
+            && r.exec
+        {
+            tasks.look_up(r.tid);
+        }
         let is_watched = |tid: u32| self.tasks.as_ref().is_none_or(|tasks| tasks.contains(tid));
         let of = |tid: u32, what| SideBand { watched: here && is_watched(tid), ..side(what) };
-        let parsed = record::parse(bytes, &self.opened.side_layout);
         let recorded = parsed.as_ref().ok().and_then(|record| {
             recorded(record, self.request.side, &self.openings, &self.opened.ids)
         });

@@ -1,10 +1,9 @@
 //! Builds a `perf_event_attr` from an event and its sampling options.
 
-use anyhow::{Context, bail};
 use perf_event_open_sys::bindings as abi;
 
+use super::script_fields;
 use crate::decode::record_attrs::RecordAttrs;
-use crate::event::attr_option::without_effect;
 use crate::event::kind::{EventAttr, EventProperties};
 use crate::event::sampling::{CallGraph, Sampling, StackSampling};
 use crate::source::request::MappingRecords;
@@ -78,19 +77,10 @@ pub fn of_event(
         }
     }
     attr.set("read_format", read)?;
-    let has_branches = attr.get("sample_type").unwrap_or(0) & u64::from(BRANCHES) != 0;
-    for (name, value) in &sampling.fields {
-        if let Some(why) = without_effect(name, event.uses_hardware_counter(), has_branches) {
-            bail!("'{name}' of an evsel has no effect: {why}");
-        }
-        attr.set(name, *value).with_context(|| format!("failed to set attribute `{name}`"))?;
-    }
+    script_fields::set(&mut attr, event, sampling)?;
     observe_period(&mut attr, event)?;
     Ok(attr)
 }
-
-/// The bit of branch records in `sample_type`.
-const BRANCHES: u32 = abi::PERF_SAMPLE_BRANCH_STACK;
 
 /// Returns the attr with the fields that select an event.
 fn selected(of: EventAttr) -> anyhow::Result<Attr> {

@@ -40,8 +40,9 @@ pub(super) fn of_opening(
             recipient.span = TimeSpan::since(0);
         }
     }
-    let of_tasks = request.tasks.is_some() && !sampling.all_tasks;
     let about = opening.roles.iter().any(|served| served.about.is_some());
+    let of_tasks =
+        !sampling.all_tasks && (request.tasks.is_some() || request.cgroups.is_some() && about);
     let by_probe = event.is_probe() || opening.is_by_program();
     let by_thread = of_tasks && (tasks_checked || by_probe && !about);
     let sample_counts = match opening.clock_hz() {

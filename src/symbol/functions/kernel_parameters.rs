@@ -5,7 +5,7 @@ use std::cell::OnceCell;
 use anyhow::{Result, anyhow, bail};
 
 use crate::decode::btf::prototypes::BtfTypes;
-use crate::event::kind::function::typed::TypedParameters;
+use crate::event::kind::function::typed::{TypedParameters, names_behind};
 use crate::event::kind::function::{
     CodeLocation, FunctionLocation, FunctionName, ProbeKind, ProbeValues,
 };
@@ -30,8 +30,7 @@ impl KernelParameters {
         if named.kind != ProbeKind::Kprobe {
             bail!("a return has no parameters, only retval; omit the parentheses");
         }
-        let types = self.0.get_or_init(|| BtfTypes::parse(std::fs::read(BTF).ok()?));
-        let types = types.as_ref().ok_or_else(|| {
+        let types = self.types().ok_or_else(|| {
             anyhow!(
                 "this kernel does not describe its types ({BTF}, CONFIG_DEBUG_INFO_BTF); use \
                  arg1 to arg6"
@@ -44,6 +43,18 @@ impl KernelParameters {
         location.sites[0].arguments = typed.arguments;
         location.values = ProbeValues::Fetched(typed.fields);
         Ok(())
+    }
+
+    /// Returns the names that may follow a path in the list of a function's parameters; none if the
+    /// kernel does not describe it.
+    pub(super) fn names(&self, named: &FunctionName, path: &[&str]) -> Vec<String> {
+        let CodeLocation::Function(name, 0) = named.location() else { return Vec::new() };
+        let Some(types) = self.types() else { return Vec::new() };
+        types.prototype(name).map_or(Vec::new(), |found| names_behind(types, &found, path))
+    }
+
+    fn types(&self) -> Option<&BtfTypes> {
+        self.0.get_or_init(|| BtfTypes::parse(std::fs::read(BTF).ok()?)).as_ref()
     }
 }
 
@@ -69,6 +80,14 @@ mod tests {
         assert_eq!(count, "count=%dx:u64");
         assert!(name.starts_with("file_f_path_dentry_d_name_name=+0(+"), "{name}");
         assert!(name.ends_with("(%di))):string"), "{name}");
+        let names = |path: &[&str]| {
+            let named = FunctionName::parse("kprobe:vfs_read").unwrap();
+            KernelParameters::default().names(&named, path)
+        };
+        assert_eq!(names(&[]), ["file", "buf", "count", "pos"]);
+        assert!(names(&["file", "f_path"]).contains(&"dentry".to_owned()));
+        assert_eq!(names(&["count"]), [""; 0]);
+        assert_eq!(names(&["file", "nothing"]), [""; 0]);
         let refusal = |name: &str| add(name).unwrap_err().to_string();
         assert!(refusal("kprobe:vfs_read(cuont)").contains("did you mean 'count'?"));
         assert!(refusal("kprobe:vfs_read(file.nothing)").contains("has no member 'nothing'"));

@@ -319,6 +319,10 @@ fn usdt_probes_that_cannot_be_watched_are_refused_with_the_reason() {
         (format!("usdt:{path}:sale"), "incomplete name; write usdt:FILE:PROVIDER:NAME"),
         (format!("usdt:{path}"), "the USDT probe is missing here: usdt:FILE:PROVIDER:NAME"),
         (format!("usdt:{path}:bank:*"), "no USDT probe matches"),
+        (
+            format!("usdt:{path}:shop:*(arg1)"),
+            "a glob has no list of parameters: name one USDT probe, or omit the parentheses",
+        ),
         (plain.function("usdt", "shop:sale"), "has no USDT probes (no section .note.stapsdt)"),
     ] {
         let run = program.watched(&["trace", "-e", &selector], 1, 0);

@@ -52,6 +52,7 @@ pub(crate) fn watch(built: &Built, event: &str, sampling: Sampling) -> anyhow::R
         cpus: online_cpus(),
         watched: online_cpus(),
         tasks: Some(vec![workload.pid()]),
+        cgroups: None,
         workload: true,
         off: Vec::new(),
         pages: None,

@@ -61,6 +61,7 @@ fn tab_completes_events_fields_functions_and_methods() {
         ("(\"z\" .. 1) -- probe(\"page-faults\", function(e) e._code_pa\t", "e._code_page_size"),
         ("latenc\t == latency", "\ntrue\r\n"),
         ("\"uprobe:bash:shell_exec\t\"", "\nuprobe:bash:shell_execve\r\n"),
+        ("\"uprobe:bash:shell_execve(arg1.te\t)\"", "\nuprobe:bash:shell_execve(arg1.text)\r\n"),
         ("\"a:b,uprobe:/bin/rbas\t:shell_exec\t\"", "\na:b,uprobe:/bin/rbash:shell_execve\r\n"),
         ("(\"y\" .. 1) -- probe(\"uretprobe:bash:shell_execve\", function(e) e.retv\t", "e.retval"),
     ] {

@@ -122,6 +122,10 @@ impl Functions for Anything {
         let all = ["vfs_read", "vfs_read.cold", "vfs_write", "other"].into_iter();
         Ok(all.filter(|name| wanted(name)).map(str::to_owned).collect())
     }
+
+    fn parameters(&self, _: &FunctionName, _: &[&str]) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 fn pmus(path: &str) -> std::io::Result<String> {
@@ -168,6 +172,17 @@ fn errors_begin_with_the_name_of_the_event() {
         "uprobe:x:f: this kernel has no PMU 'uprobe' (CONFIG_UPROBE_EVENTS, since 4.17); \
          use a kernel that has it"
     );
+}
+
+#[test]
+fn a_glob_with_a_list_of_parameters_is_refused() {
+    let found = |name: &str| matching(&FunctionName::parse(name).unwrap(), &Anything, 9);
+    assert_eq!(
+        found("kprobe:vfs_*(count)").unwrap_err().to_string(),
+        "kprobe:vfs_*(count): a glob has no list of parameters: name one function, or omit the \
+         parentheses"
+    );
+    assert!(found("kprobe:nothing(count)").unwrap().is_empty(), "it is not a glob");
 }
 
 #[test]

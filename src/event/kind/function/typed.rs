@@ -156,6 +156,39 @@ pub fn register_of(path: &str) -> Option<(&'static str, bool)> {
     Some((argument_registers().nth(number.checked_sub(1)?)?, is_text))
 }
 
+/// Returns the names of registers that may follow a path, as [`register_of`] takes them: `arg1` to
+/// `arg6` behind an empty one, `text` behind one of them.
+pub fn register_names(path: &[&str]) -> Vec<String> {
+    match path {
+        [] => (1..=argument_registers().count()).map(|number| format!("arg{number}")).collect(),
+        [name] if register_of(name).is_some() => vec!["text".to_owned()],
+        _ => Vec::new(),
+    }
+}
+
+/// Returns the names that may follow a path of a parameter and members: behind an empty one those
+/// of the parameters, else those of the members of the structure to which it leads.
+pub fn names_behind<T: TypeTable>(
+    types: &T,
+    prototype: &Prototype<T::Id>,
+    path: &[&str],
+) -> Vec<String> {
+    let Some((first, steps)) = path.split_first() else {
+        return prototype.parameters.iter().map(|(name, _)| name.clone()).collect();
+    };
+    let structure = |id: T::Id| match types.shape(id) {
+        Some(TypeShape::Struct) => Some(id),
+        Some(TypeShape::Pointer(Some(target))) => {
+            (types.shape(target) == Some(TypeShape::Struct)).then_some(target)
+        }
+        _ => None,
+    };
+    let parameter = prototype.parameters.iter().find(|(name, _)| name == first);
+    let behind = |id, step: &&str| structure(member(types, id, step)?.type_);
+    let reached = parameter.and_then(|(_, id)| steps.iter().try_fold(structure(*id)?, behind));
+    reached.map_or(Vec::new(), |id| member_names(types, id))
+}
+
 fn is_field_name(name: &str) -> bool {
     // Names of the kernel's own fields (`reserved_field_names` in kernel/trace/trace_probe.c).
     let is_reserved = name.starts_with("common_") || name.starts_with("__probe_");

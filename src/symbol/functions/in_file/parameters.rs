@@ -5,8 +5,10 @@ use anyhow::{Result, anyhow, bail};
 use super::{ProgramFile, elf};
 use crate::decode::dwarf::{DwarfIndex, DwarfUnit, NoPrototype};
 use crate::event::kind::function::fetched::{FetchedArgument, FetchedType};
-use crate::event::kind::function::typed::{TypedParameters, register_of};
-use crate::event::kind::function::{FunctionLocation, FunctionName, ProbeKind, ProbeValues};
+use crate::event::kind::function::typed::{TypedParameters, names_behind, register_of};
+use crate::event::kind::function::{
+    CodeLocation, FunctionLocation, FunctionName, ProbeKind, ProbeValues,
+};
 use crate::sys::machine;
 
 /// First version of Linux that limits the text of a probe's arguments in user space to its buffer
@@ -46,6 +48,19 @@ impl ProgramFile {
             location.values = ProbeValues::Fetched(typed.fields);
         }
         Ok(())
+    }
+
+    /// Returns the names that may follow a path in the list of a function's parameters; none
+    /// without debug information.
+    pub(in crate::symbol) fn parameter_names(
+        &self,
+        named: &FunctionName,
+        path: &[&str],
+    ) -> Vec<String> {
+        let CodeLocation::Function(name, 0) = named.location() else { return Vec::new() };
+        let Ok(start) = self.entry(name) else { return Vec::new() };
+        let Ok(unit) = self.unit(start) else { return Vec::new() };
+        unit.prototype(start).map_or(Vec::new(), |found| names_behind(&unit, &found, path))
     }
 
     fn typed(&self, start: u64, paths: Option<&[&str]>) -> Result<TypedParameters> {

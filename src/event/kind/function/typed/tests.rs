@@ -168,3 +168,21 @@ fn registers_and_their_text_need_no_types() {
     let twice = TypedParameters::of_registers(&["arg1", "arg1"]).expect("registers").unwrap_err();
     assert_eq!(twice.to_string(), "'arg1' is there twice");
 }
+
+#[test]
+fn names_of_parameters_and_members_continue_a_path() {
+    let prototype = prototype(&[("req", REQUEST_POINTER), ("user", USER), ("len", INT)], None);
+    let behind = |path: &[&str]| names_behind(&types(), &prototype, path);
+    assert_eq!(behind(&[]), ["req", "user", "len"]);
+    assert_eq!(behind(&["req", "user"]), ["id", "name", "shell"]);
+    assert_eq!(behind(&["user"]), ["id", "name", "shell"]);
+    let of_request = behind(&["req"]);
+    assert!(of_request.contains(&"mode".to_owned()), "{of_request:?}");
+    assert!(of_request.contains(&"shell".to_owned()), "of an anonymous member: {of_request:?}");
+    for path in [&["len"][..], &["nothing"], &["req", "nothing"], &["req", "len"]] {
+        assert_eq!(behind(path), [""; 0], "{path:?}");
+    }
+    assert_eq!(register_names(&[]).len(), registers::ARGUMENTS.len());
+    assert_eq!(register_names(&["arg1"]), ["text"]);
+    assert_eq!(register_names(&["req"]), [""; 0]);
+}
