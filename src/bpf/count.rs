@@ -51,6 +51,8 @@ pub struct CountedEvent {
     pub sums: Vec<SummedValue>,
     /// The name of a row: that of its first event that has one.
     pub name: Option<RecordText>,
+    /// Further values that the program reads.
+    pub further: Vec<IntegerNode>,
 }
 
 /// The layout of keys and values of a table, in words of 8 bytes.
@@ -85,9 +87,9 @@ pub struct CountMaps {
 }
 
 /// Offset from R10 of the key of an array, 4 bytes.
-const INDEX_AT: i16 = PROCESS_AT - 8;
+pub(super) const INDEX_AT: i16 = PROCESS_AT - 8;
 /// Bytes of a word.
-const WORD: usize = 8;
+pub(super) const WORD: usize = 8;
 /// Flag of an update: only if the key is not there.
 const NO_EXIST: i32 = 1;
 
@@ -148,12 +150,12 @@ impl CountedEvent {
         code.set(UNDEFINED, 0);
         let rejected = code.label();
         filter(&mut code, rejected)?;
-        self.store_key(&mut code, key_at)?;
+        store_parts(&mut code, &self.key, key_at)?;
         find_value(&mut code, layout, maps, key_at, out);
         self.add(&mut code, layout)?;
         // Operations in a filter count, too.
         code.place(rejected);
-        add_undefined(&mut code, maps, out);
+        add_undefined(&mut code, maps.undefined, out);
         code.place(out);
         code.set(R0, 1);
         code.exit();
@@ -166,10 +168,12 @@ impl CountedEvent {
             KeyPart::Integer(node) => Some(node),
             KeyPart::Text(_) => None,
         });
-        key.chain(self.sums.iter().map(|sum| &sum.value)).any(|node| node.has(&is))
+        let sums = self.sums.iter().map(|sum| &sum.value);
+        key.chain(sums).chain(&self.further).any(|node| node.has(&is))
     }
 
-    fn find_task(&self, code: &mut Assembler, out: Label) {
+    /// Sets [`THREAD`], and stores the process; jumps to `out` for omitted threads.
+    pub(super) fn find_task(&self, code: &mut Assembler, out: Label) {
         code.call(BpfHelper::CurrentTask);
         code.copy_low(THREAD, R0);
         for thread in &self.omitted {
@@ -181,7 +185,8 @@ impl CountedEvent {
         }
     }
 
-    fn find_cpu(&self, code: &mut Assembler, out: Label) {
+    /// Stores the CPU; jumps to `out` on CPUs whose events are not counted.
+    pub(super) fn find_cpu(&self, code: &mut Assembler, out: Label) {
         if self.cpus.is_none() && !self.reads(|node| *node == IntegerNode::Cpu) {
             return;
         }
@@ -195,21 +200,6 @@ impl CountedEvent {
         }
         code.jump(out);
         code.place(found);
-    }
-
-    fn store_key(&self, code: &mut Assembler, key_at: i16) -> Option<()> {
-        let mut at = key_at;
-        for part in &self.key {
-            match part {
-                KeyPart::Integer(node) => {
-                    ExpressionWriter::new(code).value(node)?;
-                    code.store(AccessSize::B8, R10, at, R1);
-                }
-                KeyPart::Text(text) => text.store(code, R10, at)?,
-            }
-            at += (part.words() * WORD) as i16;
-        }
-        Some(())
     }
 
     /// Adds the event to the value in R8.
@@ -248,12 +238,28 @@ impl CountedEvent {
 }
 
 impl KeyPart {
-    fn words(&self) -> usize {
+    /// Returns its size in words.
+    pub fn words(&self) -> usize {
         match self {
             KeyPart::Integer(_) => 1,
             KeyPart::Text(text) => text.words(),
         }
     }
+}
+
+/// Stores parts of a key at an offset from R10. Returns None if one is too large.
+pub(super) fn store_parts(code: &mut Assembler, parts: &[KeyPart], mut at: i16) -> Option<()> {
+    for part in parts {
+        match part {
+            KeyPart::Integer(node) => {
+                ExpressionWriter::new(code).value(node)?;
+                code.store(AccessSize::B8, R10, at, R1);
+            }
+            KeyPart::Text(text) => text.store(code, R10, at)?,
+        }
+        at += (part.words() * WORD) as i16;
+    }
+    Some(())
 }
 
 /// Sets R8 to the value of the key on the stack, or to that of the rest; jumps to `out` if there is
@@ -266,9 +272,28 @@ fn find_value(
     out: Label,
 ) {
     let found = code.label();
-    look_up(code, maps.table, Some(0));
+    find_table(code, maps.table, out);
+    find_row(code, key_at, layout.value_bytes(), found);
+    look_up(code, maps.active, None);
+    code.jump_if(JumpIf::Equal, R0, 0, out);
+    code.load(AccessSize::B4, R1, R0, 0);
+    code.store(AccessSize::B4, R10, INDEX_AT, R1);
+    look_up(code, maps.rest, None);
+    code.jump_if(JumpIf::Equal, R0, 0, out);
+    code.place(found);
+    code.copy(R8, R0);
+}
+
+/// Sets R8 to the table that is in use; jumps to `out` if nothing is counted.
+pub(super) fn find_table(code: &mut Assembler, slot: i32, out: Label) {
+    look_up(code, slot, Some(0));
     code.jump_if(JumpIf::Equal, R0, 0, out);
     code.copy(R8, R0);
+}
+
+/// Sets R0 to the value of the key at `key_at` in the table in R8 and jumps to `found`; adds the
+/// key if needed. The instructions behind run if it has no room. Uses the stack below the key.
+pub(super) fn find_row(code: &mut Assembler, key_at: i16, value_bytes: usize, found: Label) {
     let arguments = |code: &mut Assembler| {
         code.copy(R1, R8);
         code.copy(R2, R10);
@@ -277,7 +302,7 @@ fn find_value(
     arguments(code);
     code.call(BpfHelper::MapLookup);
     code.jump_if(JumpIf::Unequal, R0, 0, found);
-    let value_at = key_at - layout.value_bytes() as i16;
+    let value_at = key_at - value_bytes as i16;
     for at in (value_at..key_at).step_by(WORD) {
         code.store_constant(AccessSize::B8, R10, at, 0);
     }
@@ -290,18 +315,10 @@ fn find_value(
     arguments(code);
     code.call(BpfHelper::MapLookup);
     code.jump_if(JumpIf::Unequal, R0, 0, found);
-    look_up(code, maps.active, None);
-    code.jump_if(JumpIf::Equal, R0, 0, out);
-    code.load(AccessSize::B4, R1, R0, 0);
-    code.store(AccessSize::B4, R10, INDEX_AT, R1);
-    look_up(code, maps.rest, None);
-    code.jump_if(JumpIf::Equal, R0, 0, out);
-    code.place(found);
-    code.copy(R8, R0);
 }
 
 /// Looks up an element of an array: at `index`, or at that on the stack.
-fn look_up(code: &mut Assembler, map: i32, index: Option<i32>) {
+pub(super) fn look_up(code: &mut Assembler, map: i32, index: Option<i32>) {
     if let Some(index) = index {
         code.store_constant(AccessSize::B4, R10, INDEX_AT, index);
     }
@@ -312,9 +329,9 @@ fn look_up(code: &mut Assembler, map: i32, index: Option<i32>) {
 }
 
 /// Adds the undefined operations of this event to the counter of the CPU.
-fn add_undefined(code: &mut Assembler, maps: CountMaps, out: Label) {
+pub(super) fn add_undefined(code: &mut Assembler, undefined: i32, out: Label) {
     code.jump_if(JumpIf::Equal, UNDEFINED, 0, out);
-    look_up(code, maps.undefined, Some(0));
+    look_up(code, undefined, Some(0));
     code.jump_if(JumpIf::Equal, R0, 0, out);
     code.load(AccessSize::B8, R1, R0, 0);
     code.add(R1, UNDEFINED);

@@ -25,6 +25,16 @@ pub enum KeyValue<'a> {
     Text(&'a [u8]),
 }
 
+impl KeyValue<'_> {
+    /// Reads the words of a part.
+    pub(super) fn read(part: &[u8], is_text: bool) -> KeyValue<'_> {
+        match is_text {
+            true => KeyValue::Text(until_nul(part)),
+            false => KeyValue::Integer(word(part, 0)),
+        }
+    }
+}
+
 /// Reads the rows of a table.
 pub(super) struct RowReader {
     layout: CountLayout,
@@ -38,10 +48,6 @@ impl RowReader {
         let texts = layout.texts.clone();
         let sums = vec![0; layout.sums];
         RowReader { layout, texts, sums }
-    }
-
-    pub(super) fn layout(&self) -> &CountLayout {
-        &self.layout
     }
 
     /// Passes the row of a key to `each`; `values` has the values of all CPUs. A key without events
@@ -78,10 +84,7 @@ impl RowReader {
         let mut rest = key.unwrap_or_default();
         for (words, is_text) in self.layout.key.iter().zip(&self.texts) {
             let Some((part, behind)) = rest.split_at_checked(8 * words) else { break };
-            parts.push(match is_text {
-                true => KeyValue::Text(until_nul(part)),
-                false => KeyValue::Integer(word(part, 0)),
-            });
+            parts.push(KeyValue::read(part, *is_text));
             rest = behind;
         }
         let key = key.map(|_| &parts[..]);

@@ -178,7 +178,7 @@ fn short_lived_tasks_have_their_counts_and_names() {
 }
 
 /// Returns the numbers of the BPF programs that a process holds.
-fn programs_of(pid: u32) -> BTreeSet<u32> {
+pub(crate) fn programs_of(pid: u32) -> BTreeSet<u32> {
     let files = std::fs::read_dir(format!("/proc/{pid}/fdinfo")).into_iter().flatten().flatten();
     let texts = files.filter_map(|file| std::fs::read_to_string(file.path()).ok());
     let number = |text: String| {
@@ -188,7 +188,7 @@ fn programs_of(pid: u32) -> BTreeSet<u32> {
 }
 
 /// Returns the numbers of all BPF programs of the kernel.
-fn programs() -> BTreeSet<u32> {
+pub(crate) fn programs() -> BTreeSet<u32> {
     /// `BPF_PROG_GET_NEXT_ID`
     const NEXT: libc::c_int = 11;
     let (mut found, mut last) = (BTreeSet::new(), 0u32);

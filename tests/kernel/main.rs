@@ -45,6 +45,7 @@ mod opening;
 mod page_faults;
 #[cfg(target_arch = "x86_64")]
 mod page_tables;
+mod paired;
 mod pmu;
 mod profile;
 mod profiles;
@@ -111,6 +112,7 @@ fn main() -> ExitCode {
         files::tests(),
         counted_tasks::tests(),
         counting::tests(),
+        paired::tests(),
         cpu_time::tests(),
         flames::tests(),
         functions::tests(),

@@ -14,6 +14,8 @@ use crate::sys::refusal::{Refusal, RefusedCall};
 
 /// `BPF_MAP_LOOKUP_AND_DELETE_BATCH` (5.6).
 const TAKE_BATCH: libc::c_int = 25;
+/// `BPF_MAP_TYPE_HASH`, whose elements are allocated in advance.
+const HASH: u32 = 1;
 /// `BPF_MAP_TYPE_PERCPU_HASH`, whose elements are allocated in advance.
 const PER_CPU_HASH: u32 = 5;
 /// `BPF_MAP_TYPE_ARRAY_OF_MAPS`
@@ -24,12 +26,12 @@ const BATCH_BYTES: usize = 1 << 20;
 /// Least number of keys of a batch. It must hold all keys of a bucket.
 const BATCH_LEAST: usize = 64;
 
-/// A hash table whose keys have a value for each CPU.
+/// A hash table whose keys have a value for each CPU, or one for all.
 #[derive(Debug)]
 pub struct CountTable {
     fd: OwnedFd,
     key_bytes: usize,
-    /// Bytes of a key's values on all CPUs.
+    /// Bytes of a key's values.
     values_bytes: usize,
     entries: usize,
     keys: Vec<u8>,
@@ -54,18 +56,45 @@ impl CountTable {
         entries: usize,
     ) -> Result<CountTable, Refusal> {
         let cpus = possible_cpus().map_err(|why| refusal(&why))?;
+        CountTable::of_kind(PER_CPU_HASH, key_bytes, value_bytes, cpus, entries)
+    }
+
+    /// Creates a table whose keys have one value for all CPUs.
+    ///
+    /// # Errors
+    /// As [`CountTable::create`].
+    pub fn shared_by_cpus(
+        key_bytes: usize,
+        value_bytes: usize,
+        entries: usize,
+    ) -> Result<CountTable, Refusal> {
+        CountTable::of_kind(HASH, key_bytes, value_bytes, 1, entries)
+    }
+
+    fn of_kind(
+        kind: u32,
+        key_bytes: usize,
+        value_bytes: usize,
+        values: usize,
+        entries: usize,
+    ) -> Result<CountTable, Refusal> {
         let mut attr = BpfAttr::default();
-        attr.set_u32(0, PER_CPU_HASH);
+        attr.set_u32(0, kind);
         attr.set_u32(4, key_bytes as u32);
         attr.set_u32(8, value_bytes as u32);
         attr.set_u32(12, entries as u32);
         // SAFETY: the command uses no pointer.
         let fd = unsafe { attr.call(MAP_CREATE) }.map_err(|why| refusal(&why))?;
-        let values_bytes = value_bytes.next_multiple_of(8) * cpus;
+        let values_bytes = value_bytes.next_multiple_of(8) * values;
         // SAFETY: the kernel just returned it.
         let fd = unsafe { owned(fd) };
         let (keys, values) = (Vec::new(), Vec::new());
         Ok(CountTable { fd, key_bytes, values_bytes, entries, keys, values })
+    }
+
+    /// Returns the number of the descriptor, for programs.
+    pub fn number(&self) -> i32 {
+        self.fd.as_raw_fd()
     }
 
     /// Returns the number of keys for which it has room.
@@ -73,8 +102,8 @@ impl CountTable {
         self.entries
     }
 
-    /// Removes all keys. Passes each one to `each` with its values on all possible CPUs, in their
-    /// order. Returns the number of keys.
+    /// Removes all keys. Passes each one to `each` with its value, or its values on all possible
+    /// CPUs, in their order. Returns the number of keys.
     ///
     /// # Errors
     /// The kernel refuses the call.

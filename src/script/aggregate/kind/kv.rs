@@ -2,7 +2,7 @@
 //! keep=bool }`: counts or sums by key.
 
 use super::super::{
-    body::{AggregateBody, PushRow},
+    body::{AggregateBody, KernelTarget, PushRow},
     cells::TableParts,
     declare::{
         AggregateKind, DeclaredAggregate, KindPrelude, NewAggregate, key_columns, keys, present,
@@ -348,8 +348,8 @@ impl AggregateBody for KvTable {
         self.of.has_total()
     }
 
-    fn counted_rows(&self) -> Option<&SharedAggregate<Kv>> {
-        Some(&self.of.live)
+    fn kernel_target(&self) -> Option<KernelTarget<'_>> {
+        Some(KernelTarget::Rows(&self.of.live))
     }
 
     fn can_be_flame(&self) -> bool {
