@@ -274,7 +274,7 @@ fn random_events_have_the_rows_and_counters_of_a_model() {
                     &programs[1]
                 }
             };
-            machine.run(program, at.record(), at.time, at.thread, at.cpu);
+            machine.run(program, &at.record(), at.time, at.thread, at.cpu);
         }
         let found = machine.maps(found);
         let mut counters = vec!["clamped", "unmatched", "singles", "undefined", "unrecorded"];
@@ -299,7 +299,7 @@ fn sums_of_delays_have_128_bits() {
         for (program, time) in programs.iter().zip([5, 5 + DELAY]) {
             let (cpu, id, ret, pointer, thread) = (1, 39, 0, 0, 8);
             let at = Happening { kind: 0, time, thread, cpu, id, ret, pointer };
-            machine.run(program, at.record(), at.time, at.thread, at.cpu);
+            machine.run(program, &at.record(), at.time, at.thread, at.cpu);
         }
     }
     let table = machine.maps(|maps| maps.table.clone());
@@ -317,7 +317,7 @@ fn nothing_is_paired_before_the_table_is_set() {
     machine.change(|maps| maps.is_open = false);
     for (n, at) in load(&mut Random(99), 100).iter().enumerate() {
         let program = machine.load(if n % 2 == 0 { &start } else { &finish });
-        machine.run(&program, at.record(), at.time, at.thread, at.cpu);
+        machine.run(&program, &at.record(), at.time, at.thread, at.cpu);
     }
     let found = machine.maps(found);
     assert_eq!(found, Expected::default());
@@ -345,7 +345,7 @@ fn what_has_no_room_is_counted() {
                     ret: -2,
                     pointer: pointer.cast_unsigned(),
                 };
-                machine.run(program, at.record(), at.time, at.thread, at.cpu);
+                machine.run(program, &at.record(), at.time, at.thread, at.cpu);
                 delays += n as u64;
             }
         }

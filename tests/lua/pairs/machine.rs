@@ -102,9 +102,9 @@ impl Machine {
     }
 
     /// Runs a program at an event.
-    pub(crate) fn run(&self, program: &[u8], record: Vec<u8>, time: i64, thread: u64, cpu: u64) {
+    pub(crate) fn run(&self, program: &[u8], record: &[u8], time: i64, thread: u64, cpu: u64) {
         let mut memory = self.memory.borrow_mut();
-        memory[..record.len()].copy_from_slice(&record);
+        memory[..record.len()].copy_from_slice(record);
         let base = memory.as_mut_ptr() as u64;
         STATE.with_borrow_mut(|state| {
             (state.base, state.time, state.cpu) = (base, time.cast_unsigned(), cpu);
