@@ -1,10 +1,10 @@
 //! The program that counts and sums the events of a tracepoint by key, so that no record is
 //! written.
 //!
-//! It finds the table of the current interval in an array of maps. User space exchanges the table
-//! there and waits until no program uses the old one; then the old one does not change any more.
-//! Each CPU has its own values. If a table has no room for a key, the event is added to the rest,
-//! one value per CPU.
+//! It reads once which of two tables is in use, so that all that it adds belongs to one interval.
+//! User space sets the other one and waits until no program uses the old one; then the old one does
+//! not change any more. Each CPU has its own values. If a table has no room for a key, the event is
+//! added to the rest, one value per CPU.
 //!
 //! It always returns 1: a program belongs to the tracepoint, not to a perf event, and 0 would drop
 //! the records of every other perf user.
@@ -58,7 +58,8 @@ pub struct CountedEvent {
 /// The layout of keys and values of a table, in words of 8 bytes.
 ///
 /// A value has the count; with `named`, the time of the first event with a name, 0 before it, and
-/// the name; then for each column the low and the high word of a sum of 128 bits.
+/// the name; then for each column that is not in `constants` the low and the high word of a sum of
+/// 128 bits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CountLayout {
     /// Words of each part of a key.
@@ -69,16 +70,19 @@ pub struct CountLayout {
     pub named: bool,
     /// Number of sums.
     pub sums: usize,
+    /// Columns to which each event adds the same, and that number: the count has them already.
+    pub constants: Vec<(usize, i128)>,
 }
 
 /// File descriptors of the maps of a program.
 #[derive(Clone, Copy, Debug)]
 pub struct CountMaps {
-    /// An array of maps, whose only element is the table; empty while nothing is counted.
-    pub table: i32,
-    /// An array whose only element is the index of the rest that is in use.
+    /// An array of maps: the two tables.
+    pub tables: i32,
+    /// An array whose only element is the index of the table in use; [`NO_TABLE`] while nothing is
+    /// counted.
     pub active: i32,
-    /// An array per CPU: two values for events without room in the table.
+    /// An array per CPU: for each table, the value of the events without room in it.
     pub rest: i32,
     /// An array per CPU: the number of operations that C does not define.
     pub undefined: i32,
@@ -86,8 +90,13 @@ pub struct CountMaps {
     pub scope: TaskScope,
 }
 
+/// The index of the table in use while nothing is counted.
+pub const NO_TABLE: u32 = 2;
+
 /// Offset from R10 of the key of an array, 4 bytes.
 pub(super) const INDEX_AT: i16 = PROCESS_AT - 8;
+/// Offset from R10 of the index of the table in use, 4 bytes.
+pub(super) const TABLE_AT: i16 = INDEX_AT + 4;
 /// Bytes of a word.
 pub(super) const WORD: usize = 8;
 /// Flag of an update: only if the key is not there.
@@ -99,9 +108,15 @@ impl CountLayout {
         self.key.iter().sum::<usize>() * WORD
     }
 
-    /// Returns the index of the low word of a sum.
+    /// Returns the index of the low word of a sum that is stored.
     pub fn sum_at(&self, column: usize) -> usize {
-        1 + if self.named { 1 + COMM_WORDS } else { 0 } + 2 * column
+        let constants = self.constants.iter().filter(|(of, _)| *of < column).count();
+        1 + if self.named { 1 + COMM_WORDS } else { 0 } + 2 * (column - constants)
+    }
+
+    /// Returns what each event adds to a column whose sum is not stored.
+    pub fn constant(&self, column: usize) -> Option<i128> {
+        self.constants.iter().find(|(of, _)| *of == column).map(|(_, constant)| *constant)
     }
 
     /// Returns the size of a value in bytes.
@@ -216,7 +231,7 @@ impl CountedEvent {
             name.store(code, R8, 2 * WORD as i16)?;
             code.place(known);
         }
-        for sum in &self.sums {
+        for sum in self.sums.iter().filter(|sum| layout.constant(sum.column).is_none()) {
             ExpressionWriter::new(code).value(&sum.value)?;
             let low = i16::try_from(layout.sum_at(sum.column) * WORD).ok()?;
             let carried = code.label();
@@ -234,6 +249,17 @@ impl CountedEvent {
             code.store(AccessSize::B8, R8, low + WORD as i16, R3);
         }
         Some(())
+    }
+}
+
+impl SummedValue {
+    /// Returns its value if that is the same for all events.
+    pub fn constant(&self) -> Option<i128> {
+        match &self.value {
+            IntegerNode::Constant(bits) if self.of.signed => Some(bits.cast_signed().into()),
+            IntegerNode::Constant(bits) => Some((*bits).into()),
+            _ => None,
+        }
     }
 }
 
@@ -272,21 +298,27 @@ fn find_value(
     out: Label,
 ) {
     let found = code.label();
-    find_table(code, maps.table, out);
+    find_active(code, maps.active, out);
+    find_table(code, maps.tables, out);
     find_row(code, key_at, layout.value_bytes(), found);
-    look_up(code, maps.active, None);
-    code.jump_if(JumpIf::Equal, R0, 0, out);
-    code.load(AccessSize::B4, R1, R0, 0);
-    code.store(AccessSize::B4, R10, INDEX_AT, R1);
-    look_up(code, maps.rest, None);
+    look_up_at(code, maps.rest, TABLE_AT);
     code.jump_if(JumpIf::Equal, R0, 0, out);
     code.place(found);
     code.copy(R8, R0);
 }
 
-/// Sets R8 to the table that is in use; jumps to `out` if nothing is counted.
-pub(super) fn find_table(code: &mut Assembler, slot: i32, out: Label) {
-    look_up(code, slot, Some(0));
+/// Stores the index of the table in use at [`TABLE_AT`].
+pub(super) fn find_active(code: &mut Assembler, active: i32, out: Label) {
+    look_up(code, active, 0);
+    code.jump_if(JumpIf::Equal, R0, 0, out);
+    code.load(AccessSize::B4, R1, R0, 0);
+    code.store(AccessSize::B4, R10, TABLE_AT, R1);
+}
+
+/// Sets R8 to the table whose index [`find_active`] has stored; jumps to `out` if nothing is
+/// counted.
+pub(super) fn find_table(code: &mut Assembler, tables: i32, out: Label) {
+    look_up_at(code, tables, TABLE_AT);
     code.jump_if(JumpIf::Equal, R0, 0, out);
     code.copy(R8, R0);
 }
@@ -317,21 +349,24 @@ pub(super) fn find_row(code: &mut Assembler, key_at: i16, value_bytes: usize, fo
     code.jump_if(JumpIf::Unequal, R0, 0, found);
 }
 
-/// Looks up an element of an array: at `index`, or at that on the stack.
-pub(super) fn look_up(code: &mut Assembler, map: i32, index: Option<i32>) {
-    if let Some(index) = index {
-        code.store_constant(AccessSize::B4, R10, INDEX_AT, index);
-    }
+/// Sets R0 to an element of an array.
+pub(super) fn look_up(code: &mut Assembler, map: i32, index: i32) {
+    code.store_constant(AccessSize::B4, R10, INDEX_AT, index);
+    look_up_at(code, map, INDEX_AT);
+}
+
+/// Sets R0 to the element of an array whose index is at an offset from R10.
+pub(super) fn look_up_at(code: &mut Assembler, map: i32, index_at: i16) {
     code.set_map(R1, map);
     code.copy(R2, R10);
-    code.add_constant(R2, INDEX_AT.into());
+    code.add_constant(R2, index_at.into());
     code.call(BpfHelper::MapLookup);
 }
 
 /// Adds the undefined operations of this event to the counter of the CPU.
 pub(super) fn add_undefined(code: &mut Assembler, undefined: i32, out: Label) {
     code.jump_if(JumpIf::Equal, UNDEFINED, 0, out);
-    look_up(code, undefined, Some(0));
+    look_up(code, undefined, 0);
     code.jump_if(JumpIf::Equal, R0, 0, out);
     code.load(AccessSize::B8, R1, R0, 0);
     code.add(R1, UNDEFINED);

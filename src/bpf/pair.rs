@@ -2,8 +2,8 @@
 //! table, so that no record is written.
 //!
 //! The program of the start stores the time by key in a map; that of the end takes it from there.
-//! All results are rows of one table, whose maps are exchanged as those of a count
-//! ([`super::count`]), so all of them are those of one interval. The first word of a row's key is
+//! All results are rows of one table, which is exchanged as that of a count ([`super::count`]), and
+//! counters beside it, so all of them are those of one interval. The first word of a row's key is
 //! the bucket of the delay, or the number of a count, so that a delay costs one look-up. A row has
 //! only the buckets in which there are delays.
 //!
@@ -19,7 +19,7 @@ mod writer;
 
 use super::assembler::BpfRegister::*;
 use super::assembler::{AccessSize, Assembler, BpfHelper, JumpIf, Label};
-use super::count::{CountedEvent, KeyPart, add_undefined, find_table, store_parts};
+use super::count::{CountedEvent, KeyPart, add_undefined, find_active, find_table, store_parts};
 use super::expression::{CONTEXT, THREAD, UNDEFINED};
 use super::integer::IntegerNode;
 use super::task_scope::TaskScope;
@@ -29,18 +29,18 @@ use writer::{PairStack, PairWriter};
 /// File descriptors of the maps of a program.
 #[derive(Clone, Copy, Debug)]
 pub struct PairMaps {
-    /// An array of maps, whose only element is the table; empty while nothing is counted.
-    pub table: i32,
+    /// An array of maps: the two tables.
+    pub tables: i32,
     /// The starts, by key.
     pub starts: i32,
-    /// An array whose only element is the index of the rest that is in use, 0 or 1.
+    /// An array whose only element is the index of the table in use, as in [`super::count`].
     pub active: i32,
-    /// An array per CPU: for both rests, the row of the delays without room in the table, then
-    /// that of each count.
+    /// An array per CPU: for each table, the row of the delays without room in it, then that of
+    /// each count.
     pub rest: i32,
-    /// An array per CPU: for both rests, the number of delays without room in each bucket.
+    /// An array per CPU: for each table, the number of delays without room in each bucket.
     pub rest_buckets: i32,
-    /// An array per CPU: the values of [`PairCounter`].
+    /// An array per CPU: for each table, the values of [`PairCounter`] while it was in use.
     pub counters: i32,
     /// An array per CPU: the number of operations that C does not define.
     pub undefined: i32,
@@ -84,7 +84,7 @@ pub struct PairFinish {
     pub row: Vec<RowPart>,
     /// Delays of at most this are not recorded.
     pub longer_ns: Option<i64>,
-    /// Counts of recorded pairs.
+    /// Counts of pairs, but for those of different values and of too short delays.
     pub counts: Vec<PairCount>,
     /// Counts of ends without a start.
     pub singles: Vec<PairCount>,
@@ -137,7 +137,8 @@ impl PairedEvent {
         event.find_cpu(&mut code, out);
         code.set(UNDEFINED, 0);
         filter(&mut code, end)?;
-        find_table(&mut code, maps.table, out);
+        find_active(&mut code, maps.active, out);
+        find_table(&mut code, maps.tables, out);
         let mut writer = PairWriter { code: &mut code, layout, maps, stack, end };
         match &self.part {
             PairPart::Start(start) => {
@@ -205,6 +206,8 @@ pub fn exit_program(layout: &PairLayout, maps: PairMaps) -> Option<Vec<u64>> {
     code.call(BpfHelper::CurrentTask);
     code.copy_low(THREAD, R0);
     code.store(AccessSize::B8, R10, stack.pair, THREAD);
+    find_active(&mut code, maps.active, out);
+    find_table(&mut code, maps.tables, out);
     let mut writer = PairWriter { code: &mut code, layout, maps, stack, end: out };
     writer.find_start();
     writer.code.jump_if(JumpIf::Equal, R0, 0, out);

@@ -22,7 +22,7 @@ use crate::base::text::units::counted;
 use crate::script::evsel::role::Role;
 use crate::script::host::Host;
 use crate::source::counting::followed_tasks::{CountedTasks, THREADS_MAX};
-use crate::source::counting::{Counting, WITH_MISSES};
+use crate::source::counting::{Counting, WITH_MISSES, entries_for_period};
 use crate::source::live::Live;
 use crate::source::request::{Opening, SourceRequest};
 use crate::sys::bpf::measure_runs;
@@ -70,7 +70,8 @@ impl KernelCounts {
         let mut plan = CountPlan { roles, source, settings, reasons: BTreeMap::new() };
         let declared = host.declared_counts().context("failed to read the counts of a script")?;
         let pairs = host.declared_pairs().context("failed to read the pairs of a script")?;
-        if declared.is_empty() && pairs.is_empty() && settings.counting == CountingPlace::Auto {
+        let is_auto = settings.counting == CountingPlace::Auto;
+        if declared.is_empty() && pairs.is_empty() && is_auto && settings.verbose == 0 {
             return Ok(counts);
         }
         let (tasks, of_run) = match counted_tasks(request, source) {
@@ -94,7 +95,9 @@ impl KernelCounts {
             }
         }
         let cpu = source.cpus.first().map_or(0, |cpu| *cpu);
-        match Counting::open(&tables, &tasks, cpu) {
+        let period = request.interval_ns().unwrap_or(u64::MAX).min(COLLECTED_NS as u64);
+        let entries = entries_for_period(period);
+        match Counting::open(&tables, &tasks, cpu, entries) {
             Ok(counting) => {
                 counts.roles = counting.roles();
                 (counts.counting, counts.tables) = (counting, numbers);
@@ -106,7 +109,7 @@ impl KernelCounts {
             }
         }
         let tasks = of_run.map_or(Ok(&tasks), Err);
-        counts.pairs = KernelPairs::open(host, &mut plan, pairs, tasks, cpu);
+        counts.pairs = KernelPairs::open(host, &mut plan, pairs, tasks, cpu, entries);
         counts.roles.extend(counts.pairs.roles());
         counts.report(host, &plan)?;
         counts.remove_from(openings);
@@ -128,7 +131,9 @@ impl KernelCounts {
                     event.name
                 );
             }
-            if plan.settings.verbose > 0 {
+            // Without a declaration, only a tracepoint could be counted elsewhere.
+            let is_known = plan.reasons.contains_key(&role) || event.format().is_some();
+            if plan.settings.verbose > 0 && is_known {
                 let text = match reason {
                     None => format!("{}: counted in the kernel", event.name),
                     Some(why) => format!("{}: counted in user space: {why}", event.name),

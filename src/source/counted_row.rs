@@ -72,6 +72,10 @@ impl RowReader {
                 name = value.get(16..32).map(until_nul);
             }
             for (column, sum) in self.sums.iter_mut().enumerate() {
+                if let Some(constant) = self.layout.constant(column) {
+                    *sum = sum.wrapping_add(constant.wrapping_mul(here.into()));
+                    continue;
+                }
                 let at = self.layout.sum_at(column);
                 let (low, high) = (word(value, at), word(value, at + 1));
                 *sum = sum.wrapping_add(i128::from(high.cast_signed()) << 64 | i128::from(low));
@@ -108,7 +112,7 @@ mod tests {
     /// A key of a number and of text, a name, and two sums.
     fn reader() -> RowReader {
         let (key, texts) = (vec![1, 2], vec![false, true]);
-        RowReader::new(CountLayout { key, texts, named: true, sums: 2 })
+        RowReader::new(CountLayout { key, texts, named: true, sums: 2, constants: Vec::new() })
     }
 
     #[test]
@@ -128,6 +132,20 @@ mod tests {
             assert_eq!(row.key, Some(&[KeyValue::Integer(7), KeyValue::Text(b"ab")][..]));
             assert_eq!((row.count, row.name), (6, Some(&b"sixteen_bytes..."[..])));
             assert_eq!(row.sums, [3, 1 << 65]);
+            found += 1;
+        });
+        assert_eq!(found, 1);
+    }
+
+    #[test]
+    fn the_sum_of_a_constant_is_that_of_the_count() {
+        let (key, texts, constants) = (vec![1], vec![false], vec![(0, -3)]);
+        let layout = CountLayout { key, texts, named: false, sums: 2, constants };
+        assert_eq!(layout.value_bytes(), 24);
+        let values = bytes(&[2, 70, 0, 5, 1, 0]);
+        let mut found = 0;
+        RowReader::new(layout).row(Some(&bytes(&[7])), &values, &mut |row| {
+            assert_eq!((row.count, row.sums), (7, &[-21, 71][..]));
             found += 1;
         });
         assert_eq!(found, 1);

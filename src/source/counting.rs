@@ -1,7 +1,7 @@
 //! Counts events in the kernel: a BPF program at each tracepoint adds to a table, and no record is
 //! written.
 //!
-//! To read a table, its two maps are exchanged ([`exchange`]). The values that are read and removed
+//! To read a table, its two maps are exchanged (`exchange`). The values that are read and removed
 //! then are exact, and the next interval starts from zero.
 //!
 //! A program hangs on the tracepoint, on all CPUs, as long as the perf event that holds it is open.
@@ -19,6 +19,7 @@ use std::os::fd::AsFd as _;
 use std::rc::Rc;
 
 use exchange::ExchangedTable;
+pub use exchange::entries_for_period;
 
 use super::counted_row::{CountedRow, RowReader};
 use super::open::attr;
@@ -33,6 +34,7 @@ use crate::event::kind::Event;
 use crate::event::sampling::Sampling;
 use crate::sys::attr::{Attr, EVERY_TASK, PerfTarget};
 use crate::sys::bpf::{BpfMap, BpfMapType, BpfProgram, BpfProgramType, MeasuredRuns};
+use crate::sys::errno::errno;
 use crate::sys::perf::PerfEvent;
 use crate::sys::refusal::{Refusal, RefusedCall};
 use followed_tasks::{CountedTasks, FollowedTasks};
@@ -66,12 +68,13 @@ pub struct CountedTable {
 
 /// Returns why this kernel or user cannot count in the kernel; None if it can.
 pub fn refusal() -> Option<Refusal> {
-    let layout = CountLayout { key: vec![1], texts: vec![false], named: true, sums: 1 };
+    let layout =
+        CountLayout { key: vec![1], texts: vec![false], named: true, sums: 1, constants: vec![] };
     let key = vec![KeyPart::Integer(IntegerNode::Thread)];
     let sum = SummedValue { column: 0, value: IntegerNode::Cpu, of: IntegerWidth::ULONG };
     let name = Some(RecordText::Comm);
     let counted = CountedEvent { key, sums: vec![sum], name, ..CountedEvent::default() };
-    let table = OpenTable::create(&layout, Some(1), TaskScope::default());
+    let table = OpenTable::create(&layout, 1, TaskScope::default());
     table.and_then(|table| table.load(&layout, &counted, &[], &[])).err()
 }
 
@@ -137,7 +140,8 @@ impl HeldProgram {
 
 impl Counting {
     /// Loads and attaches the programs of tables, for events of these tasks. Nothing is counted
-    /// before [`Counting::begin`]. `cpu` is any online CPU.
+    /// before [`Counting::begin`]. `cpu` is any online CPU; each table has room for `entries` keys
+    /// before it grows.
     ///
     /// # Errors
     /// The kernel refuses a map, an event, a program or its attachment.
@@ -145,12 +149,14 @@ impl Counting {
         tables: &[CountedTable],
         tasks: &CountedTasks,
         cpu: u32,
+        entries: usize,
     ) -> Result<Counting, Refusal> {
         if tables.is_empty() {
             return Ok(Counting::default());
         }
         let tasks = FollowedTasks::open(tasks, cpu)?;
-        let tables = tables.iter().map(|table| OpenTable::open(table, tasks.scope(), cpu));
+        let open = |table| OpenTable::open(table, tasks.scope(), cpu, entries);
+        let tables = tables.iter().map(open);
         Ok(Counting { tables: tables.collect::<Result<_, _>>()?, tasks })
     }
 
@@ -227,7 +233,7 @@ impl OpenTable {
     /// Creates an empty table without programs.
     fn create(
         layout: &CountLayout,
-        entries: Option<usize>,
+        entries: usize,
         scope: TaskScope,
     ) -> Result<OpenTable, Refusal> {
         Ok(OpenTable {
@@ -240,9 +246,14 @@ impl OpenTable {
         })
     }
 
-    fn open(table: &CountedTable, scope: TaskScope, cpu: u32) -> Result<OpenTable, Refusal> {
+    fn open(
+        table: &CountedTable,
+        scope: TaskScope,
+        cpu: u32,
+        entries: usize,
+    ) -> Result<OpenTable, Refusal> {
         let layout = &table.layout;
-        let mut open = OpenTable::create(layout, None, scope)?;
+        let mut open = OpenTable::create(layout, entries, scope)?;
         for role in &table.roles {
             let program = open.load(layout, &role.counted, &role.filters, &role.conditions)?;
             open.programs.push(HeldProgram::attach(program, role.role, &role.event, cpu)?);
@@ -258,7 +269,7 @@ impl OpenTable {
         conditions: &[IntegerNode],
     ) -> Result<BpfProgram, Refusal> {
         let maps = CountMaps {
-            table: self.table.slot(),
+            tables: self.table.slots(),
             active: self.table.active(),
             rest: self.rest.number(),
             undefined: self.undefined.number(),
@@ -274,13 +285,13 @@ impl OpenTable {
         let reader = &mut self.reader;
         let exchange =
             self.table.exchange(&mut |key, values| reader.row(Some(key), values, each))?;
-        let rest = self.rest.of_cpus(exchange.rest)?.concat();
-        let has_rest = rest.iter().any(|byte| *byte != 0);
-        if has_rest {
-            self.rest.clear(exchange.rest)?;
-            reader.row(None, &rest, each);
+        let rest = self.rest.of_cpus(exchange.index)?;
+        let events: u64 = rest.iter().filter_map(|value| word(value)).sum();
+        if events > 0 {
+            self.rest.clear(exchange.index)?;
+            reader.row(None, &rest.concat(), each);
         }
-        self.table.grow(has_rest || exchange.is_nearly_full);
+        self.table.grow(&exchange, events);
         Ok(())
     }
 }
@@ -300,6 +311,10 @@ fn check(
 fn attr_of(event: &Event) -> anyhow::Result<Attr> {
     let common = attr::Common { watermark: 1, inherit: false };
     attr::of_event(event.kind(), &Sampling { count: true, ..Sampling::default() }, common)
+}
+
+fn refused_by(why: &io::Error) -> Refusal {
+    refused(errno(why))
 }
 
 fn refused(errno: i32) -> Refusal {

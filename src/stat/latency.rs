@@ -19,6 +19,10 @@ use hdrhistogram::Histogram;
 use std::cmp::Ordering;
 use std::rc::Rc;
 
+mod measured;
+
+pub use measured::MeasuredDelays;
+
 /// Longer values (4.9 hours) count as this one in percentiles, but not in total and max.
 const LONGEST_NS: f64 = (1u64 << 44) as f64;
 
@@ -47,21 +51,6 @@ pub struct LatencyLosses {
     pub disordered: u64,
     /// Values too long for the percentiles.
     pub clamped: u64,
-}
-
-/// Delays that the kernel has measured.
-#[derive(Clone, Copy, Debug)]
-pub struct MeasuredDelays<'a> {
-    /// Their number.
-    pub count: u64,
-    /// Their sum.
-    pub sum_ns: u128,
-    /// The least one.
-    pub least_ns: u64,
-    /// The greatest one.
-    pub greatest_ns: u64,
-    /// A value of each bucket, and its number of delays.
-    pub buckets: &'a [(u64, u64)],
 }
 
 /// The latencies of one key.
@@ -257,40 +246,6 @@ impl Latency {
             self.bytes += grown * size_of::<u32>();
             self.fold_if_full();
         }
-    }
-
-    /// Adds delays that the kernel has measured; without a key, to the row of folded keys.
-    pub fn add_measured(&mut self, key: Option<&[Word]>, delays: &MeasuredDelays<'_>) {
-        let row = key.map(|key| self.row_of(key));
-        let timing = match row {
-            Some(row) => self.timings.get_mut(row),
-            None => {
-                self.folded_keys += delays.count;
-                self.losses.evicted += delays.count;
-                Some(self.folded.get_or_insert_with(|| Timing::new(empty_histogram())))
-            }
-        };
-        let Some(timing) = timing else { return };
-        let before = timing.histogram.distinct_values();
-        timing.count += delays.count;
-        timing.total.merge(&Sum::whole(delays.sum_ns.cast_signed()));
-        timing.min = timing.min.min(delays.least_ns as f64);
-        timing.max = timing.max.max(delays.greatest_ns as f64);
-        for (ns, count) in delays.buckets {
-            // Cannot fail: the histogram resizes itself, and buckets have a limit.
-            let _ = timing.histogram.record_n(*ns, u32::try_from(*count).unwrap_or(u32::MAX));
-        }
-        let grown = timing.histogram.distinct_values() - before;
-        if row.is_some() && grown > 0 {
-            self.bytes += grown * size_of::<u32>();
-            self.fold_if_full();
-        }
-    }
-
-    /// Counts delays that the kernel did not record unchanged.
-    pub fn add_losses(&mut self, disordered: u64, clamped: u64) {
-        self.losses.disordered += disordered;
-        self.losses.clamped += clamped;
     }
 
     #[cold]

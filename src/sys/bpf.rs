@@ -12,7 +12,7 @@ use super::errno::errno;
 use super::refusal::{Refusal, RefusedCall};
 use crate::base::text::cpulist;
 use attr::{BpfAttr, owned};
-pub use count_table::{CountTable, TableSlot};
+pub use count_table::{CountTable, TableSlots};
 pub use link::{BpfLink, LinkedFunctions};
 pub use output_array::OutputArray;
 use perf_event_open_sys::ioctls;

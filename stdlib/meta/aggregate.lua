@@ -62,9 +62,9 @@ function l:add(ns, ...) end
 --- evaluate the expressions (see --where), and no record is written; otherwise the records are
 --- paired in user space, with the same results. See docs/in-kernel.md.
 ---
---- A side is an evsel, a table with one and its own expressions, or a list of such tables. An evsel
---- may be in both sides: it is an end before it is a start. Returns the pending of the starts, which
---- has the columns that come from starts as `column1`, `column2`, …
+--- A side is an evsel, a table with one and its own expressions, or a list of such tables. An
+--- evsel may be in both sides: it is an end before it is a start. Returns the pending of the
+--- starts, which has the columns that come from starts as `column1`, `column2`, …
 ---@param start perilune.PairSide
 ---@param finish perilune.PairSide
 ---@param of perilune.PairOptions
@@ -89,8 +89,8 @@ function l:between(start, finish, of) end
 ---@field threads? boolean whether keys are threads, whose starts are dropped when they end
 ---@field longer? number nanoseconds; shorter delays and this one are not added
 ---@field age? number nanoseconds after which a start is dropped
----@field histogram? { [1]: perilune.Hist, columns?: integer[] } the delays are also added to it, with
---- these columns
+--- The delays are also added to it, with these columns.
+---@field histogram? { [1]: perilune.Hist, columns?: integer[] }
 ---@field counts? perilune.PairCount[]
 ---@field nested? string note for a run whose ends show that starts were replaced by nested ones
 --- Is called for each pair, after its delay was added, with the values of the columns. It needs

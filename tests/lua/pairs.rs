@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use machine::{Machine, Maps};
 use perilune::bpf::assembler::{AccessSize, JumpIf};
 use perilune::bpf::bucket::{self, BUCKETS};
-use perilune::bpf::count::{CountedEvent, KeyPart};
+use perilune::bpf::count::{CountedEvent, KeyPart, NO_TABLE};
 use perilune::bpf::integer::{IntegerNode, IntegerOperator, IntegerWidth};
 use perilune::bpf::pair::layout::{KeyShape, PairCounter, PairLayout, PartShape};
 use perilune::bpf::pair::{
@@ -202,7 +202,8 @@ impl Expected {
         }
         let Ok(delay) = u64::try_from(delay) else {
             self.add("disordered");
-            return self.add("unrecorded");
+            self.add("unrecorded");
+            return self.count_error(at);
         };
         let key = vec![bucket::bucket_of(delay) as u64, id, cpu, 0];
         let row = self.rows.entry(key).or_insert([0, 0, u64::MAX, 0]);
@@ -210,8 +211,12 @@ impl Expected {
         if delay > bucket::LONGEST_NS {
             self.add("clamped");
         }
+        self.count_error(at);
+    }
+
+    fn count_error(&mut self, at: &Happening) {
         if at.ret < 0 && at.ret > -4096 {
-            self.count(0, &[id, at.ret.cast_unsigned(), at.thread]);
+            self.count(0, &[at.id.cast_unsigned(), at.ret.cast_unsigned(), at.thread]);
         }
     }
 }
@@ -238,7 +243,8 @@ fn found(maps: &Maps) -> Expected {
         ("clamped", PairCounter::Clamped),
         ("unrecorded", PairCounter::Unrecorded),
     ];
-    let counters = counters.map(|(name, counter)| (name, maps.counters[counter as usize]));
+    let counted = |counter| maps.counters[0][counter as usize] + maps.counters[1][counter as usize];
+    let counters = counters.map(|(name, counter)| (name, counted(counter)));
     expected.counters =
         counters.into_iter().chain([("undefined", maps.undefined)]).filter(|c| c.1 > 0).collect();
     expected
@@ -256,7 +262,8 @@ fn random_events_have_the_rows_and_counters_of_a_model() {
         let programs = [&start, &finish].map(|event| machine.load(event));
         let exits = machine.load_code(exit_program(&layout, machine::MAPS));
         let mut expected = Expected::default();
-        for at in load(&mut random, 6000) {
+        for (n, at) in load(&mut random, 6000).into_iter().enumerate() {
+            machine.use_table((n / 700 % 2) as u32);
             let key = if by_thread { at.thread } else { at.pointer };
             let program = match at.kind {
                 0 if by_thread => {
@@ -314,7 +321,7 @@ fn sums_of_delays_have_128_bits() {
 fn nothing_is_paired_before_the_table_is_set() {
     let (layout, start, finish) = pairs(Variant { by_thread: true, longer_ns: None });
     let machine = Machine::new(&layout, usize::MAX, usize::MAX);
-    machine.change(|maps| maps.is_open = false);
+    machine.use_table(NO_TABLE);
     for (n, at) in load(&mut Random(99), 100).iter().enumerate() {
         let program = machine.load(if n % 2 == 0 { &start } else { &finish });
         machine.run(&program, &at.record(), at.time, at.thread, at.cpu);
@@ -328,7 +335,7 @@ fn what_has_no_room_is_counted() {
     let (layout, start, finish) = pairs(Variant { by_thread: false, longer_ns: None });
     // Room for three starts and four rows.
     let machine = Machine::new(&layout, 3, 4);
-    machine.change(|maps| maps.active = 1);
+    machine.use_table(1);
     let programs = [&start, &finish].map(|event| machine.load(event));
     let mut delays = 0u64;
     for round in 0..5i64 {

@@ -33,6 +33,15 @@ pub struct PairLayout {
     pub in_place: bool,
 }
 
+/// The content of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PairRowContent {
+    /// The delays of a bucket.
+    Delays(usize),
+    /// A count, by its number.
+    Count(usize),
+}
+
 /// Bytes of a row: the count; the sum of the delays, 128 bits; the complement of the least and the
 /// greatest delay.
 pub const ROW_BYTES: usize = 5 * WORD;
@@ -46,7 +55,7 @@ pub(super) const ROW_GREATEST: i16 = 32;
 /// Added to the number of a count, so that it is not a bucket.
 const TAG: u64 = 1 << 16;
 
-/// A counter of all pairs, since the programs were loaded.
+/// A counter of all pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PairCounter {
     /// Starts.
@@ -115,7 +124,7 @@ impl PairLayout {
         WORD + counts.chain([self.row.bytes()]).max().unwrap_or(0)
     }
 
-    /// Returns the number of rows of each rest.
+    /// Returns the number of rows of the rest of a table.
     pub fn rest_rows(&self) -> usize {
         1 + self.counts.len()
     }
@@ -125,11 +134,11 @@ impl PairLayout {
         TAG + count as u64
     }
 
-    /// Returns the bucket, or the count to which the first word of a key belongs.
-    pub fn kind(word: u64) -> Result<usize, usize> {
+    /// Returns the content of the row whose key begins with a word.
+    pub fn content(word: u64) -> PairRowContent {
         match word.checked_sub(TAG) {
-            None => Ok(word as usize),
-            Some(count) => Err(count as usize),
+            None => PairRowContent::Delays(word as usize),
+            Some(count) => PairRowContent::Count(count as usize),
         }
     }
 }

@@ -5,7 +5,9 @@ use super::{PairCount, PairFinish, PairMaps, PairStart, RowPart};
 use crate::bpf::assembler::BpfRegister::*;
 use crate::bpf::assembler::{AccessSize, Assembler, BpfAlu, BpfHelper, JumpIf, Label};
 use crate::bpf::bucket::{BUCKETS, LONGEST_NS, find_bucket};
-use crate::bpf::count::{INDEX_AT, KeyPart, WORD, find_row, find_table, look_up, store_parts};
+use crate::bpf::count::{
+    INDEX_AT, KeyPart, TABLE_AT, WORD, find_row, find_table, look_up_at, store_parts,
+};
 use crate::bpf::expression::{ExpressionWriter, PROGRAM_STACK};
 
 /// Offsets from R10 of what a program has on the stack.
@@ -44,26 +46,22 @@ pub(super) struct PairWriter<'a> {
 }
 
 impl PairWriter<'_> {
-    /// Stores the start, in place of an earlier one with the same key. Changes R8.
+    /// Stores the start; it replaces an earlier one with the same key. Changes R8.
     pub(super) fn start(&mut self, start: &PairStart) -> Option<()> {
         let at = self.stack.start;
         store_parts(self.code, &start.kept, at + WORD as i16)?;
         self.find_start();
         let [insert, stored] = [(); 2].map(|()| self.code.label());
         self.code.jump_if(JumpIf::Equal, R0, 0, insert);
-        let is_new = self.code.label();
-        self.code.copy(R8, R0);
-        self.code.load(AccessSize::B8, R1, R8, 0);
-        self.code.jump_if(JumpIf::Equal, R1, 0, is_new);
-        self.increment(PairCounter::Unmatched);
-        self.code.place(is_new);
-        for word in (WORD..self.layout.start_bytes()).step_by(WORD) {
-            self.code.load(AccessSize::B8, R1, R10, at + word as i16);
-            self.code.store(AccessSize::B8, R8, word as i16, R1);
+        match self.layout.in_place {
+            true => {
+                self.overwrite_start();
+                self.code.jump(stored);
+            }
+            // Its end may remove it meanwhile, and another key take its place: only an update
+            // keeps out of that.
+            false => self.increment(PairCounter::Unmatched),
         }
-        self.code.call(BpfHelper::TimeNs);
-        self.code.store(AccessSize::B8, R8, 0, R0);
-        self.code.jump(stored);
         self.code.place(insert);
         self.code.call(BpfHelper::TimeNs);
         self.code.store(AccessSize::B8, R10, at, R0);
@@ -79,10 +77,26 @@ impl PairWriter<'_> {
         self.counts(&start.counts)
     }
 
+    /// Writes the start over that in R0, which has ended if its time is 0.
+    fn overwrite_start(&mut self) {
+        let is_new = self.code.label();
+        self.code.copy(R8, R0);
+        self.code.load(AccessSize::B8, R1, R8, 0);
+        self.code.jump_if(JumpIf::Equal, R1, 0, is_new);
+        self.increment(PairCounter::Unmatched);
+        self.code.place(is_new);
+        for word in (WORD..self.layout.start_bytes()).step_by(WORD) {
+            self.code.load(AccessSize::B8, R1, R10, self.stack.start + word as i16);
+            self.code.store(AccessSize::B8, R8, word as i16, R1);
+        }
+        self.code.call(BpfHelper::TimeNs);
+        self.code.store(AccessSize::B8, R8, 0, R0);
+    }
+
     /// Ends the delay that began with the start of the same key. R8 is the table.
     pub(super) fn finish(&mut self, finish: &PairFinish) -> Option<()> {
         let (stack, end) = (self.stack, self.end);
-        let [single, unrecorded, disordered] = [(); 3].map(|()| self.code.label());
+        let [single, unrecorded, ordered, measured] = [(); 4].map(|()| self.code.label());
         self.take_start(single);
         if let Some(longer) = finish.longer_ns {
             self.code.load(AccessSize::B8, R1, R10, stack.delay);
@@ -95,19 +109,25 @@ impl PairWriter<'_> {
             self.code.jump_if_register(JumpIf::Unequal, R1, R2, unrecorded);
         }
         self.code.load(AccessSize::B8, R1, R10, stack.delay);
-        self.code.jump_if(JumpIf::SignedLess, R1, 0, disordered);
+        self.code.jump_if(JumpIf::SignedGreater, R1, -1, ordered);
+        self.increment(PairCounter::Disordered);
+        self.increment(PairCounter::Unrecorded);
+        self.code.jump(measured);
+        self.code.place(ordered);
         find_bucket(self.code);
         self.code.store(AccessSize::B8, R10, stack.row, R3);
         self.store_row(&finish.row)?;
         self.find_delay_row();
         self.add_delay();
+        self.code.place(measured);
         self.counts(&finish.counts)?;
         self.code.jump(end);
-        self.code.place(disordered);
-        self.increment(PairCounter::Disordered);
-        self.code.place(unrecorded);
-        self.increment(PairCounter::Unrecorded);
-        self.code.jump(end);
+        // The verifier refuses instructions that nothing leads to.
+        if finish.longer_ns.is_some() || finish.same.is_some() {
+            self.code.place(unrecorded);
+            self.increment(PairCounter::Unrecorded);
+            self.code.jump(end);
+        }
         self.code.place(single);
         self.increment(PairCounter::Singles);
         self.counts(&finish.singles)
@@ -200,25 +220,23 @@ impl PairWriter<'_> {
         self.code.load(AccessSize::B8, R2, R10, self.stack.row);
         self.code.add(R1, R2);
         self.code.store(AccessSize::B4, R10, INDEX_AT, R1);
-        look_up(self.code, self.maps.rest_buckets, None);
+        look_up_at(self.code, self.maps.rest_buckets, INDEX_AT);
         self.code.jump_if(JumpIf::Equal, R0, 0, self.end);
         self.code.load(AccessSize::B8, R1, R0, 0);
         self.code.add_constant(R1, 1);
         self.code.store(AccessSize::B8, R0, 0, R1);
         self.find_rest(self.layout.rest_rows());
         self.code.store(AccessSize::B4, R10, INDEX_AT, R1);
-        look_up(self.code, self.maps.rest, None);
+        look_up_at(self.code, self.maps.rest, INDEX_AT);
         self.code.jump_if(JumpIf::Equal, R0, 0, self.end);
         self.code.place(found);
         self.code.copy(R8, R0);
     }
 
-    /// Sets R1 to the index at which the rest that is in use begins, in an array with `size`
-    /// elements for each.
+    /// Sets R1 to the index at which the rest of the table begins, in an array with `size` elements
+    /// for each table.
     fn find_rest(&mut self, size: usize) {
-        look_up(self.code, self.maps.active, Some(0));
-        self.code.jump_if(JumpIf::Equal, R0, 0, self.end);
-        self.code.load(AccessSize::B4, R1, R0, 0);
+        self.code.load(AccessSize::B4, R1, R10, TABLE_AT);
         self.code.alu_constant(BpfAlu::Mul, R1, size as i32);
     }
 
@@ -265,7 +283,7 @@ impl PairWriter<'_> {
         if let Some(condition) = &count.condition {
             ExpressionWriter::new(self.code).condition(condition, next)?;
         }
-        find_table(self.code, self.maps.table, next);
+        find_table(self.code, self.maps.tables, next);
         let row = self.stack.row;
         let tag = i32::try_from(PairLayout::tag(count.number)).ok()?;
         self.code.store_constant(AccessSize::B8, R10, row, tag);
@@ -276,7 +294,7 @@ impl PairWriter<'_> {
         self.find_rest(self.layout.rest_rows());
         self.code.add_constant(R1, i32::try_from(1 + count.number).ok()?);
         self.code.store(AccessSize::B4, R10, INDEX_AT, R1);
-        look_up(self.code, self.maps.rest, None);
+        look_up_at(self.code, self.maps.rest, INDEX_AT);
         self.code.jump_if(JumpIf::Equal, R0, 0, next);
         self.code.place(found);
         self.code.load(AccessSize::B8, R1, R0, 0);
@@ -289,7 +307,7 @@ impl PairWriter<'_> {
     /// Adds 1 to a counter; changes R0 to R5.
     pub(super) fn increment(&mut self, counter: PairCounter) {
         let end = self.code.label();
-        look_up(self.code, self.maps.counters, Some(0));
+        look_up_at(self.code, self.maps.counters, TABLE_AT);
         self.code.jump_if(JumpIf::Equal, R0, 0, end);
         self.code.load(AccessSize::B8, R1, R0, counter.at());
         self.code.add_constant(R1, 1);

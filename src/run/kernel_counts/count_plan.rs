@@ -55,7 +55,15 @@ impl CountPlan<'_> {
         if roles.iter().any(differs) {
             return Err("its keys differ in size or type".to_owned());
         }
-        let layout = CountLayout { key, texts, named, sums };
+        // Each event of a table with a single one adds to all of its columns.
+        let constants = match &roles[..] {
+            [role] => {
+                let sums = role.counted.sums.iter();
+                sums.filter_map(|sum| Some((sum.column, sum.constant()?))).collect()
+            }
+            _ => Vec::new(),
+        };
+        let layout = CountLayout { key, texts, named, sums, constants };
         match layout.fits() {
             true => Ok(CountedTable { layout, roles }),
             false => Err("its keys and sums are too large".to_owned()),

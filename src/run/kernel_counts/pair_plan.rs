@@ -146,7 +146,8 @@ impl PairPlan<'_> {
         let all =
             |node: IntegerNode| keys.iter().all(|key| **key == [KeyPart::Integer(node.clone())]);
         let is_by_cpu = all(IntegerNode::Cpu);
-        self.layout.in_place = is_by_cpu || all(IntegerNode::Thread);
+        // The end of a thread must remove its start.
+        self.layout.in_place = is_by_cpu || self.declared.threads && all(IntegerNode::Thread);
         for key in keys {
             self.layout.pair = shape(&self.layout.pair, KeyShape::of(key))?;
         }

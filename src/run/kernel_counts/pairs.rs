@@ -41,13 +41,15 @@ struct MeasuredPairs {
 
 impl KernelPairs {
     /// Decides which pairs the kernel measures, and attaches its programs, which measure nothing
-    /// yet. `tasks` has the watched tasks, or the reason why all pairs need records.
+    /// yet. `tasks` has the watched tasks, or the reason why all pairs need records; `cpu` and
+    /// `entries` are as in [`Pairs::open`].
     pub(super) fn open(
         host: &Host,
         plan: &mut CountPlan<'_>,
         declared: Vec<DeclaredPairs>,
         tasks: Result<&CountedTasks, Reason>,
         cpu: u32,
+        entries: usize,
     ) -> KernelPairs {
         let (mut measured, mut tables) = (Vec::new(), Vec::new());
         for pairs in declared {
@@ -59,7 +61,7 @@ impl KernelPairs {
                 Err(why) => plan.in_user_space(&CountPlan::roles_of_pairs(host, &pairs), &why),
             }
         }
-        match Pairs::open(&tables, tasks.unwrap_or(&CountedTasks::All), cpu) {
+        match Pairs::open(&tables, tasks.unwrap_or(&CountedTasks::All), cpu, entries) {
             Ok(pairs) => KernelPairs { pairs, tables: measured },
             Err(why) => {
                 let all =

@@ -152,13 +152,12 @@ end
 
 --- Returns the counters with which a note that calls nest is printed once.
 local function nesting(text, open)
-  local n, told = { starts = 0, pairs = 0 }, false
-  local singles = 0
+  local n, singles, is_noted = { starts = 0, pairs = 0 }, 0, false
   function n.single()
     singles = singles + 1
-    if told or singles % MANY > 0 then return end
+    if is_noted or singles % MANY > 0 then return end
     if n.starts - n.pairs - open:len() < singles / 2 then return end
-    told = true
+    is_noted = true
     exports.note(text)
   end
   return n
@@ -199,7 +198,7 @@ local function declare_pairs(plan, starts, finishes, of)
   end
   local spec = keep_values(starts, finishes, plan)
   local fields = concat(spec, " ")
-  spec.key, spec.keep, spec.age = of.threads and "tid" or "any", of.keep, of.age
+  spec.key, spec.keep, spec.age = of.threads and "tid" or "any", of.keep or nil, of.age or nil
   plan.open = pending(spec)
   if of.nested then plan.nested = nesting(of.nested, plan.open) end
 
@@ -220,7 +219,7 @@ local function declare_pairs(plan, starts, finishes, of)
   declared {
     times = plan.times, open = plan.open, starts = starts, finishes = finishes,
     present = plan.present, fields = fields, counts = plan.counts,
-    threads = of.threads and true or false, longer = of.longer, nested = of.nested,
+    threads = of.threads and true or false, longer = plan.longer, nested = of.nested,
     histogram = plan.histogram,
     needs = of.pair and (of.needs or "a handler takes the pairs")
       or of.age and "a maximum age of starts" or nil,
@@ -232,7 +231,8 @@ end
 function exports.between(times, spec, start, finish, of)
   if type(of) ~= "table" then error(USAGE, 3) end
   local plan = { times = times, spec = spec, columns = #spec.parameters - 1, present = {},
-    wanted = {}, counts = of.counts or {}, longer = of.longer, pair = of.pair, histogram = of.histogram }
+    wanted = {}, counts = of.counts or {}, longer = of.longer or nil, pair = of.pair or nil,
+    histogram = of.histogram or nil }
   local ok, why = pcall(function()
     declare_pairs(plan, sides_of(start, of), sides_of(finish, of), of)
   end)

@@ -1,7 +1,7 @@
 //! Rows of pairs that programs in the kernel have filled: the sum of the values of all CPUs.
 
 use crate::bpf::bucket;
-use crate::bpf::pair::layout::{KeyShape, PairLayout, PartShape, ROW_BYTES};
+use crate::bpf::pair::layout::{KeyShape, PairLayout, PairRowContent, PartShape, ROW_BYTES};
 use crate::source::counted_row::KeyValue;
 
 /// A row of the results of pairs.
@@ -94,12 +94,12 @@ pub(super) fn read_row(
         return;
     }
     let rest = key.get(8..).unwrap_or_default();
-    match PairLayout::kind(word(key, 0)) {
-        Ok(number) => {
+    match PairLayout::content(word(key, 0)) {
+        PairRowContent::Delays(number) => {
             let buckets = [(bucket::shortest(number), sum.count)];
             each(&sum.row(Some(&parts(&layout.row, rest)), &buckets));
         }
-        Err(number) => {
+        PairRowContent::Count(number) => {
             let Some(shape) = layout.counts.get(number) else { return };
             let key = parts(shape, rest);
             each(&PairRow::Count { number, key: Some(&key), count: sum.count });

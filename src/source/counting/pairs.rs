@@ -10,7 +10,7 @@ use std::io;
 use super::exchange::ExchangedTable;
 use super::followed_tasks::{CountedTasks, FollowedTasks};
 use super::pair_rows::{OpenStart, PairRow, read_rest, read_row, read_start};
-use super::{CountedRole, HeldProgram, check, refused, sum_of_cpus};
+use super::{CountedRole, HeldProgram, check, refused, refused_by, sum_of_cpus};
 use crate::bpf::bucket::BUCKETS;
 use crate::bpf::pair::layout::{PAIR_COUNTERS, PairCounter, PairLayout, ROW_BYTES};
 use crate::bpf::pair::{PairMaps, PairPart, PairedEvent, exit_program};
@@ -19,11 +19,13 @@ use crate::event::kind::Event;
 use crate::sys::bpf::{
     BpfMap, BpfMapType, BpfProgram, BpfProgramType, CountTable, MeasuredRuns, possible_cpus,
 };
-use crate::sys::errno::errno;
+use crate::sys::machine::is_linux_since;
 use crate::sys::refusal::Refusal;
 
 /// Number of starts for which a map has room.
 const STARTS: usize = 1 << 16;
+/// Kernel from which on a program of a tracepoint may allocate an element of a map.
+const WITH_ALLOCATION: (u32, u32) = (6, 1);
 
 /// An event of pairs.
 pub struct PairRole {
@@ -45,7 +47,7 @@ pub struct PairTable {
     pub exit: Option<Event>,
 }
 
-/// Values of the counters of pairs, since their start.
+/// Values of the counters of pairs, since their start until the last exchange.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PairCounts([u64; PAIR_COUNTERS.len()]);
 
@@ -53,6 +55,10 @@ impl PairCounts {
     /// Returns the value of a counter.
     pub fn of(&self, counter: PairCounter) -> u64 {
         self.0[counter as usize]
+    }
+
+    fn plus(self, other: PairCounts) -> PairCounts {
+        PairCounts(std::array::from_fn(|counter| self.0[counter] + other.0[counter]))
     }
 }
 
@@ -71,6 +77,8 @@ struct OpenPairs {
     rest: BpfMap,
     rest_buckets: BpfMap,
     counters: BpfMap,
+    /// The counters of each map of the table when it was read last.
+    counts: [PairCounts; 2],
     undefined: BpfMap,
     scope: TaskScope,
     programs: Vec<HeldProgram>,
@@ -78,16 +86,23 @@ struct OpenPairs {
 
 impl Pairs {
     /// Loads and attaches the programs of pairs, for events of these tasks. Nothing is measured
-    /// before [`Pairs::begin`]. `cpu` is any online CPU.
+    /// before [`Pairs::begin`]. `cpu` is any online CPU; each table has room for `entries` rows
+    /// before it grows.
     ///
     /// # Errors
     /// The kernel refuses a map, an event, a program or its attachment.
-    pub fn open(tables: &[PairTable], tasks: &CountedTasks, cpu: u32) -> Result<Pairs, Refusal> {
+    pub fn open(
+        tables: &[PairTable],
+        tasks: &CountedTasks,
+        cpu: u32,
+        entries: usize,
+    ) -> Result<Pairs, Refusal> {
         if tables.is_empty() {
             return Ok(Pairs::default());
         }
         let tasks = FollowedTasks::open(tasks, cpu)?;
-        let tables = tables.iter().map(|table| OpenPairs::open(table, tasks.scope(), cpu));
+        let open = |table| OpenPairs::open(table, tasks.scope(), cpu, entries);
+        let tables = tables.iter().map(open);
         Ok(Pairs { tables: tables.collect::<Result<_, _>>()?, tasks })
     }
 
@@ -124,9 +139,9 @@ impl Pairs {
         Ok(())
     }
 
-    /// Returns the counters of each table.
+    /// Returns the counters of each table until the last [`Pairs::collect`].
     pub fn counts(&self) -> impl Iterator<Item = (usize, PairCounts)> {
-        self.tables.iter().map(OpenPairs::counts).enumerate()
+        self.tables.iter().map(|pairs| pairs.counts[0].plus(pairs.counts[1])).enumerate()
     }
 
     /// Stops measuring; [`Pairs::collect`] returns the last rows.
@@ -185,19 +200,27 @@ impl Pairs {
 const NO_ROLE: u32 = u32::MAX;
 
 impl OpenPairs {
-    fn open(pairs: &PairTable, scope: TaskScope, cpu: u32) -> Result<OpenPairs, Refusal> {
+    fn open(
+        pairs: &PairTable,
+        scope: TaskScope,
+        cpu: u32,
+        entries: usize,
+    ) -> Result<OpenPairs, Refusal> {
         let layout = &pairs.layout;
-        let cpus = possible_cpus().map_err(|why| refused(errno(&why)))?;
+        let cpus = possible_cpus().map_err(|why| refused_by(&why))?;
         let starts = if pairs.is_by_cpu { cpus } else { STARTS };
         let (pair_bytes, start_bytes) = (layout.pair.bytes(), layout.start_bytes());
+        // A start that stays is allocated once for each thread.
+        let is_lazy = layout.in_place && is_linux_since(WITH_ALLOCATION);
         let counters = 8 * PAIR_COUNTERS.len();
         let mut open = OpenPairs {
             layout: layout.clone(),
-            table: ExchangedTable::create(layout.key_bytes(), ROW_BYTES, None)?,
-            starts: CountTable::shared_by_cpus(pair_bytes, start_bytes, starts)?,
+            table: ExchangedTable::create(layout.key_bytes(), ROW_BYTES, entries)?,
+            starts: CountTable::shared_by_cpus(pair_bytes, start_bytes, starts, is_lazy)?,
             rest: BpfMap::create(BpfMapType::PerCpuArray, ROW_BYTES, 2 * layout.rest_rows())?,
             rest_buckets: BpfMap::create(BpfMapType::PerCpuArray, 8, 2 * BUCKETS)?,
-            counters: BpfMap::create(BpfMapType::PerCpuArray, counters, 1)?,
+            counters: BpfMap::create(BpfMapType::PerCpuArray, counters, 2)?,
+            counts: [PairCounts::default(); 2],
             undefined: BpfMap::create(BpfMapType::PerCpuArray, 8, 1)?,
             scope,
             programs: Vec::new(),
@@ -230,7 +253,7 @@ impl OpenPairs {
 
     fn maps(&self) -> PairMaps {
         PairMaps {
-            table: self.table.slot(),
+            tables: self.table.slots(),
             starts: self.starts.number(),
             active: self.table.active(),
             rest: self.rest.number(),
@@ -245,22 +268,24 @@ impl OpenPairs {
         let layout = &self.layout;
         let exchange =
             self.table.exchange(&mut |key, values| read_row(layout, key, values, each))?;
-        let rows = layout.rest_rows() as u32;
-        let indexes = exchange.rest * rows..(exchange.rest + 1) * rows;
+        let first = exchange.index * layout.rest_rows() as u32;
+        let indexes = first..first + layout.rest_rows() as u32;
         let rest = indexes.clone().map(|index| Ok(self.rest.of_cpus(index)?.concat()));
         let rest = rest.collect::<io::Result<Vec<_>>>()?;
-        let has_rest = rest.iter().flatten().any(|byte| *byte != 0);
-        if has_rest {
-            read_rest(&rest, &self.take_buckets(exchange.rest)?, each);
+        let values = rest.iter().flat_map(|values| values.chunks_exact(ROW_BYTES));
+        let events: u64 = values.filter_map(super::word).sum();
+        if events > 0 {
+            read_rest(&rest, &self.take_buckets(exchange.index)?, each);
             indexes.into_iter().try_for_each(|index| self.rest.clear(index))?;
         }
-        self.table.grow(has_rest || exchange.is_nearly_full);
+        self.counts[exchange.index as usize] = self.read_counts(exchange.index)?;
+        self.table.grow(&exchange, events);
         Ok(())
     }
 
-    /// Returns the numbers of the delays of a rest by bucket, and sets them to 0.
-    fn take_buckets(&self, rest: u32) -> io::Result<Vec<u64>> {
-        let first = rest * BUCKETS as u32;
+    /// Returns the numbers of the delays in the rest of a map by bucket, and sets them to 0.
+    fn take_buckets(&self, map: u32) -> io::Result<Vec<u64>> {
+        let first = map * BUCKETS as u32;
         let take = |index| {
             let values = self.rest_buckets.of_cpus(index)?;
             let count = values.iter().filter_map(|value| super::word(value)).sum();
@@ -272,13 +297,14 @@ impl OpenPairs {
         (first..first + BUCKETS as u32).map(take).collect()
     }
 
-    fn counts(&self) -> PairCounts {
+    /// Returns the counters of a map that no program uses.
+    fn read_counts(&self, map: u32) -> io::Result<PairCounts> {
         let mut counts = PairCounts::default();
-        for value in self.counters.of_cpus(0).unwrap_or_default() {
+        for value in self.counters.of_cpus(map)? {
             for (count, word) in counts.0.iter_mut().zip(value.chunks_exact(8)) {
                 *count += super::word(word).unwrap_or(0);
             }
         }
-        counts
+        Ok(counts)
     }
 }

@@ -10,9 +10,9 @@ use perilune::bpf::pair::layout::{PAIR_COUNTERS, PairLayout, ROW_BYTES};
 use perilune::bpf::pair::{PairMaps, PairedEvent};
 use perilune::bpf::task_scope::TaskScope;
 
-/// The descriptors of the maps. The number of the table itself is what its slot returns.
+/// The descriptors of the maps. Both tables are one, with this number.
 pub(crate) const MAPS: PairMaps = PairMaps {
-    table: 11,
+    tables: 11,
     starts: 12,
     active: 13,
     rest: 14,
@@ -37,13 +37,12 @@ pub(crate) struct Maps {
     pub(crate) rest: BTreeMap<usize, [u64; ROW_WORDS]>,
     /// Counts by index and bucket.
     pub(crate) rest_buckets: BTreeMap<(usize, usize), u64>,
-    pub(crate) counters: [u64; PAIR_COUNTERS.len()],
+    /// Of each table.
+    pub(crate) counters: [[u64; PAIR_COUNTERS.len()]; 2],
     pub(crate) undefined: u64,
-    pub(crate) active: u32,
-    pub(crate) is_open: bool,
 }
 
-/// What the helpers of a running program find.
+/// The maps as the helpers of a running program find them.
 #[derive(Default)]
 struct State {
     /// The address of the memory while a program runs.
@@ -53,7 +52,6 @@ struct State {
     places: HashMap<(u64, Vec<u8>), usize>,
     /// Bytes of a key and a value, and the number of keys, by map.
     shapes: HashMap<u64, (usize, usize, usize)>,
-    is_open: bool,
     time: u64,
     task: u64,
     cpu: u64,
@@ -75,18 +73,15 @@ impl Machine {
         let shapes = [
             (TABLE, (layout.key_bytes(), ROW_BYTES, rows)),
             (MAPS.starts as u64, (layout.pair.bytes(), layout.start_bytes(), starts)),
+            (MAPS.tables as u64, (4, 4, 2)),
             (MAPS.active as u64, (4, 4, 1)),
             (MAPS.rest as u64, (4, ROW_BYTES, 2 * layout.rest_rows())),
             (MAPS.rest_buckets as u64, (4, 8, 2 * BUCKETS)),
-            (MAPS.counters as u64, (4, counters, 1)),
+            (MAPS.counters as u64, (4, counters, 2)),
             (MAPS.undefined as u64, (4, 8, 1)),
         ];
-        let state = State {
-            used: RECORD,
-            shapes: shapes.into_iter().collect(),
-            is_open: true,
-            ..State::default()
-        };
+        let state =
+            State { used: RECORD, shapes: shapes.into_iter().collect(), ..State::default() };
         STATE.set(state);
         Machine { layout: layout.clone(), memory: RefCell::new(vec![0; MEMORY]) }
     }
@@ -125,15 +120,12 @@ impl Machine {
         assert_eq!(result, 1, "0 would drop the records of other perf users");
     }
 
-    /// Changes whether the table is set, or the index of the rest.
-    pub(crate) fn change(&self, change: impl FnOnce(&mut Maps)) {
-        let mut maps = Maps { is_open: true, ..Maps::default() };
-        change(&mut maps);
+    /// Sets the index of the table in use.
+    pub(crate) fn use_table(&self, active: u32) {
         let mut memory = self.memory.borrow_mut();
         STATE.with_borrow_mut(|state| {
-            state.is_open = maps.is_open;
             let at = state.place(MAPS.active as u64, &[0; 4], true).expect("room");
-            memory[at..at + 4].copy_from_slice(&maps.active.to_ne_bytes());
+            memory[at..at + 4].copy_from_slice(&active.to_ne_bytes());
         });
     }
 
@@ -150,7 +142,7 @@ impl Machine {
                 match i32::try_from(*map).expect("a descriptor") {
                     map if map == MAPS.starts => drop(maps.starts.insert(words(key), value)),
                     map if map == MAPS.rest => drop(maps.rest.insert(index(), row())),
-                    map if map == MAPS.counters => maps.counters.copy_from_slice(&value),
+                    map if map == MAPS.counters => maps.counters[index()].copy_from_slice(&value),
                     map if map == MAPS.undefined => maps.undefined = value[0],
                     map if map == MAPS.rest_buckets => {
                         let place = (index() / BUCKETS, index() % BUCKETS);
@@ -199,10 +191,11 @@ impl State {
 
 fn look_up(map: u64, key: u64, _: u64, _: u64, _: u64) -> u64 {
     STATE.with_borrow_mut(|state| {
-        if map == MAPS.table as u64 {
-            return if state.is_open { TABLE } else { 0 };
-        }
         let key = state.key(map, key);
+        if map == MAPS.tables as u64 {
+            let is_there = key[..] == [0; 4] || key[..] == [1, 0, 0, 0];
+            return if is_there { TABLE } else { 0 };
+        }
         state.place(map, &key, false).map_or(0, |place| state.base + place as u64)
     })
 }
