@@ -19,6 +19,7 @@ use super::request::{CountingPlace, RunOptions, RunRequest};
 use crate::base::report::coverage::Coverage;
 use crate::base::report::draw::Level;
 use crate::base::text::units::counted;
+use crate::script::evsel::declared_pairs::DeclaredPairs;
 use crate::script::evsel::role::Role;
 use crate::script::host::Host;
 use crate::source::counting::followed_tasks::{CountedTasks, THREADS_MAX};
@@ -62,16 +63,46 @@ impl KernelCounts {
         source: &SourceRequest,
         openings: &mut Vec<Opening>,
     ) -> anyhow::Result<KernelCounts> {
+        let pairs = host.declared_pairs().context("failed to read the pairs of a script")?;
+        let counts = KernelCounts::attach(host, request, roles, source, &|_| true, Some(pairs))?;
+        counts.remove_from(openings);
+        Ok(counts)
+    }
+
+    /// Does the same for tables that only `wanted` roles count, at a prompt, without pairs.
+    ///
+    /// # Errors
+    /// As [`KernelCounts::open`].
+    pub(super) fn open_for(
+        host: &Host,
+        request: &RunRequest,
+        roles: &[Role],
+        source: &SourceRequest,
+        wanted: &dyn Fn(u32) -> bool,
+    ) -> anyhow::Result<KernelCounts> {
+        KernelCounts::attach(host, request, roles, source, wanted, None)
+    }
+
+    fn attach(
+        host: &Host,
+        request: &RunRequest,
+        roles: &[Role],
+        source: &SourceRequest,
+        wanted: &dyn Fn(u32) -> bool,
+        pairs: Option<Vec<DeclaredPairs>>,
+    ) -> anyhow::Result<KernelCounts> {
         let settings = &request.options;
         if settings.counting == CountingPlace::User {
             return Ok(KernelCounts::default());
         }
         let mut counts = KernelCounts::default();
         let mut plan = CountPlan { roles, source, settings, reasons: BTreeMap::new() };
-        let declared = host.declared_counts().context("failed to read the counts of a script")?;
-        let pairs = host.declared_pairs().context("failed to read the pairs of a script")?;
+        let mut declared =
+            host.declared_counts().context("failed to read the counts of a script")?;
+        declared.retain(|(_, roles)| roles.clone().all(|role| wanted(role as u32)));
+        let is_quiet = |pairs: &Vec<_>| pairs.is_empty() && settings.verbose == 0;
         let is_auto = settings.counting == CountingPlace::Auto;
-        if declared.is_empty() && pairs.is_empty() && is_auto && settings.verbose == 0 {
+        if declared.is_empty() && is_auto && pairs.as_ref().is_none_or(is_quiet) {
             return Ok(counts);
         }
         let (tasks, of_run) = match counted_tasks(request, source) {
@@ -109,16 +140,22 @@ impl KernelCounts {
             }
         }
         let tasks = of_run.map_or(Ok(&tasks), Err);
+        let pairs = pairs.unwrap_or_default();
         counts.pairs = KernelPairs::open(host, &mut plan, pairs, tasks, cpu, entries);
         counts.roles.extend(counts.pairs.roles());
-        counts.report(host, &plan)?;
-        counts.remove_from(openings);
+        counts.report(host, &plan, wanted)?;
         Ok(counts)
     }
 
     /// Prints where each event is counted.
-    fn report(&self, host: &Host, plan: &CountPlan<'_>) -> anyhow::Result<()> {
-        for (role, event) in plan.roles.iter().map(|role| &role.event).enumerate() {
+    fn report(
+        &self,
+        host: &Host,
+        plan: &CountPlan<'_>,
+        wanted: &dyn Fn(u32) -> bool,
+    ) -> anyhow::Result<()> {
+        let events = plan.roles.iter().map(|role| &role.event).enumerate();
+        for (role, event) in events.filter(|(role, _)| wanted(*role as u32)) {
             let reason = match plan.reasons.get(&role) {
                 _ if self.roles.contains(&(role as u32)) => None,
                 Some(why) => Some(why.as_str()),
@@ -149,6 +186,11 @@ impl KernelCounts {
         Ok(())
     }
 
+    /// Returns the roles whose events the kernel counts.
+    pub(super) fn roles(&self) -> &BTreeSet<u32> {
+        &self.roles
+    }
+
     /// Removes the events that the kernel counts from those that are opened for records.
     fn remove_from(&self, openings: &mut Vec<Opening>) {
         for opening in openings.iter_mut() {
@@ -174,7 +216,7 @@ impl KernelCounts {
     ///
     /// # Errors
     /// As [`KernelCounts::collect`].
-    pub(super) fn end(&mut self, host: &mut Host, live: &Live) -> anyhow::Result<()> {
+    pub(super) fn end(&mut self, host: &mut Host, now: f64) -> anyhow::Result<()> {
         let stopped = self.counting.stop().and_then(|()| self.pairs.stop());
         stopped.context("failed to stop the counts in the kernel")?;
         let missed = self.counting.missed() + self.pairs.missed();
@@ -193,7 +235,15 @@ impl KernelCounts {
             );
             host.context().note(Level::Warning, &text);
         }
-        self.collect(host, live.now())?;
+        self.collect(host, now)
+    }
+
+    /// Does the same at the end of a run, and adds the starts without an end.
+    ///
+    /// # Errors
+    /// As [`KernelCounts::collect`].
+    pub(super) fn end_run(&mut self, host: &mut Host, live: &Live) -> anyhow::Result<()> {
+        self.end(host, live.now())?;
         self.pairs.end(host, live.clock())
     }
 

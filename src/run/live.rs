@@ -103,7 +103,7 @@ pub(super) fn run(
     }
     print_banner(&host, &live, request, &source);
     let mut show = Show::new(context, screen, files);
-    show.export(&request.monitor.name, exports);
+    show.export(request, exports);
     show.serve(&host, request)?;
     show.raise();
     let mut schedule = Schedule::new(request);
@@ -121,7 +121,7 @@ pub(super) fn run(
         &mut upkeep,
     );
     live.disable();
-    let counted = upkeep.counts.end(&mut host, &live);
+    let counted = upkeep.counts.end_run(&mut host, &live);
     upkeep.changes.stop(&live);
     let ended = workload::end(workload.as_mut(), host.context());
     watched.and(counted)?;

@@ -37,6 +37,11 @@ pub fn options() -> Vec<OptionSpec> {
             "write the events and spans as a timeline for https://ui.perfetto.dev",
         ),
         text("database", "FILE", "keep the events in a SQLite database; -o FILE.db is the same"),
+        flag(
+            "otlp-profiles",
+            None,
+            "with --otlp, send the stacks of each interval as profiles (alpha); implies -g",
+        ),
         text("diff", "OLD", "draw the difference to the flame graph in OLD.folded"),
         flag("perins", None, "print a table per CPU, with -p or -t per thread, or per key"),
         OptionSpec {
@@ -118,7 +123,9 @@ pub fn add_rate(options: &mut Vec<OptionSpec>) {
 /// Returns the shared option with this name, and the options that come with it.
 pub fn find(name: &str) -> Vec<OptionSpec> {
     let with = |option: &OptionSpec| match name {
-        "flame-graph" => ["pprof", "firefox", "diff", "heatmap"].contains(&option.long.as_str()),
+        "flame-graph" => {
+            ["pprof", "firefox", "otlp-profiles", "diff", "heatmap"].contains(&option.long.as_str())
+        }
         _ => false,
     };
     options().into_iter().filter(|option| option.long == name || with(option)).collect()
@@ -137,7 +144,7 @@ pub fn check_and_imply(values: &mut IndexMap<String, OptionValue>) -> Result<Vec
     let given = |values: &IndexMap<String, OptionValue>, name: &str| {
         values.get(name).is_some_and(OptionValue::is_given)
     };
-    let profile = ["pprof", "firefox"].iter().any(|option| given(values, option));
+    let profile = ["pprof", "firefox", "otlp-profiles"].iter().any(|option| given(values, option));
     if profile && !given(values, "flame-graph") {
         values.insert("flame-graph".to_owned(), OptionValue::Text(IMPLIED.to_owned()));
     }
