@@ -121,7 +121,7 @@ pub(super) fn run(
         &mut upkeep,
     );
     live.disable();
-    let counted = upkeep.counts.end(&mut host, live.now());
+    let counted = upkeep.counts.end_run(&mut host, &live);
     upkeep.changes.stop(&live);
     let ended = workload::end(workload.as_mut(), host.context());
     watched.and(counted)?;
