@@ -217,6 +217,12 @@ impl RecordLayout {
         SampleExtra::decode(&self.shape, sample.rest)
     }
 
+    /// Returns the same if it is only the id of a cgroup, as in most samples that have anything.
+    #[inline]
+    pub fn only_cgroup<'a>(&self, sample: &Sample<'a>) -> Option<SampleExtra<'a>> {
+        SampleExtra::only_cgroup(&self.shape, sample.rest)
+    }
+
     /// Returns the offset of the time, a u64, in a whole sample; None without `PERF_SAMPLE_TIME`.
     pub fn time_offset(&self) -> Option<usize> {
         (self.head.time != ABSENT).then(|| HEADER + 8 * self.head.time)

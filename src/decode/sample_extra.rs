@@ -118,7 +118,32 @@ impl<'a> StackUser<'a> {
     }
 }
 
+/// The bits of `sample_type` whose fields follow the raw data.
+const AFTER_RAW: u32 = abi::PERF_SAMPLE_BRANCH_STACK
+    | abi::PERF_SAMPLE_REGS_USER
+    | abi::PERF_SAMPLE_STACK_USER
+    | abi::PERF_SAMPLE_WEIGHT
+    | abi::PERF_SAMPLE_WEIGHT_STRUCT
+    | abi::PERF_SAMPLE_DATA_SRC
+    | abi::PERF_SAMPLE_TRANSACTION
+    | abi::PERF_SAMPLE_REGS_INTR
+    | abi::PERF_SAMPLE_PHYS_ADDR
+    | abi::PERF_SAMPLE_CGROUP
+    | abi::PERF_SAMPLE_DATA_PAGE_SIZE
+    | abi::PERF_SAMPLE_CODE_PAGE_SIZE
+    | abi::PERF_SAMPLE_AUX;
+
 impl<'a> SampleExtra<'a> {
+    /// Returns the fields of a sample that has only the id of a cgroup after its raw data; None if
+    /// it has others. [`SampleExtra::decode`] returns the same, through two copies.
+    #[inline]
+    pub(super) fn only_cgroup(shape: &RecordAttrs, words: Words<'a>) -> Option<SampleExtra<'a>> {
+        if shape.sample_type & u64::from(AFTER_RAW) != u64::from(abi::PERF_SAMPLE_CGROUP) {
+            return None;
+        }
+        Some(SampleExtra { cgroup: words.get(0)?, ..SampleExtra::default() })
+    }
+
     /// Decodes the words after the raw data.
     pub(super) fn decode(shape: &RecordAttrs, words: Words<'a>) -> Result<SampleExtra<'a>, Bad> {
         let hw_index = shape.branches(abi::PERF_SAMPLE_BRANCH_HW_INDEX);

@@ -295,6 +295,21 @@ fn a_sample_without_branches_has_no_index_even_if_requested() {
 }
 
 #[test]
+fn the_id_of_a_cgroup_is_read_directly_only_if_it_is_the_only_field_after_the_raw_data() {
+    let bytes = bytes(&[1, 7]);
+    let only = |bits: u32| {
+        let layout = layout(bits | abi::PERF_SAMPLE_TID);
+        let sample = layout.sample(&bytes).unwrap();
+        (layout.only_cgroup(&sample), layout.rest(&sample))
+    };
+    let (direct, rest) = only(abi::PERF_SAMPLE_CGROUP);
+    assert_eq!(direct.map(|extra| extra.cgroup), Some(7));
+    assert_eq!(direct, rest.ok());
+    assert_eq!(only(abi::PERF_SAMPLE_CGROUP | abi::PERF_SAMPLE_DATA_PAGE_SIZE).0, None);
+    assert_eq!(only(abi::PERF_SAMPLE_DATA_PAGE_SIZE).0, None);
+}
+
+#[test]
 fn counts_that_no_record_can_hold_are_refused() {
     let huge = bytes(&[u64::MAX, 1, 2]);
     assert_eq!(layout(abi::PERF_SAMPLE_CALLCHAIN).sample(&huge), Err(Bad::Callchain));
