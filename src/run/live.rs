@@ -123,9 +123,9 @@ pub(super) fn run(
     live.disable();
     let counted = upkeep.counts.end(&mut host, live.now());
     upkeep.changes.stop(&live);
-    let ended = workload::end(workload.as_mut(), host.context());
-    watched.and(counted)?;
-    let outcome = finish(host, live, show, &schedule, request, &cost, upkeep)?;
+    let ended = workload::ended(workload.as_mut());
+    watched.and(counted).inspect_err(|_| workload::end(workload.as_mut(), host.context()))?;
+    let outcome = finish(host, live, show, &schedule, request, &cost, (upkeep, workload))?;
     Ok(outcome.of_workload(ended))
 }
 
@@ -318,7 +318,7 @@ fn finish(
     schedule: &Schedule,
     request: &RunRequest,
     cost: &Overhead,
-    upkeep: Upkeep,
+    (upkeep, mut workload): (Upkeep, Option<Workload>),
 ) -> anyhow::Result<Outcome> {
     let Upkeep { mut changes, counts, budget, .. } = upkeep;
     let settings = &request.options;
@@ -357,6 +357,8 @@ fn finish(
     show.last(now, &parts, &totals, &coverage);
     show.metrics(now, &mut host, &parts, &coverage);
     show.files(host.take_flames(), now, &coverage, true);
+    // After the reports, which read the names and the memory of its processes.
+    workload::end(workload.as_mut(), host.context());
     let spent = budget.as_ref().map(|budget| budget.stats(&live));
     show.remark(spent.map(|spent| budget::summary(&spent)).as_deref());
     show.costs(now, settings, &host, (cost, spent), &coverage);
