@@ -77,6 +77,7 @@ print("| %-34s | %9.0f | %8.1f | %6d | %7.1f | %6.1f |" % (
 # The same with Parquet files: events, own CPU time and bytes per event.
 measure_parquet() { # LABEL LOAD... -- PERILUNE-ARGS...
   local label=$1; shift
+  if ! [[ $label =~ $only ]]; then return; fi
   local command=()
   while [ "$1" != -- ]; do command+=("$1"); shift; done; shift
   for _ in $(seq "$runs"); do
@@ -117,6 +118,8 @@ measure "the same, --than 1s --detail"       "${switch[@]}"  -- multi-trace \
   -e sched:sched_switch//key=next_pid/ -k pid --than 1s --detail
 measure "rundelay"                           "${switch[@]}"  -- rundelay
 measure "trace to a file, sched_switch"      "${switch[@]}"  -- trace -e sched:sched_switch
+measure "trace --perfetto, sched_switch"     "${switch[@]}"  -- trace -e sched:sched_switch \
+  --perfetto "$scratch/t.pftrace"
 measure_parquet "trace --parquet, sched_switch" "${switch[@]}" -- trace -e sched:sched_switch
 
 # The monitors under their natural loads. Those of the last group print each event, or wake perilune

@@ -9,9 +9,10 @@ mod host;
 
 use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
-use perf_event_open_sys::bindings::PERF_RECORD_SAMPLE;
+use perf_event_open_sys::bindings as abi;
 use perilune::base::event::slot::{BATCH, Slot};
-use perilune::decode::sample::Plain;
+use perilune::decode::record_attrs::RecordAttrs;
+use perilune::decode::sample::{PlainLayout, RecordLayout};
 use perilune::script::host::Host;
 use perilune::source::{Batch, Sink as _};
 
@@ -60,8 +61,8 @@ fn comm(tid: u32) -> [u8; 16] {
     comm
 }
 
-/// Returns the sample of event `n`: `PERF_SAMPLE_IDENTIFIER | TID | TIME | CPU | RAW`, with the
-/// record of a switch.
+/// Returns the sample of event `n`: `PERF_SAMPLE_IDENTIFIER | TID | TIME | RAW`, with the record of
+/// a switch.
 fn sample(n: u64) -> Vec<u8> {
     let (prev, next) = (task(n), task(n + 1));
     let prio = 120u32.to_ne_bytes();
@@ -77,16 +78,25 @@ fn sample(n: u64) -> Vec<u8> {
     raw.extend([next.to_ne_bytes(), prio].concat());
     raw.extend([0; 4]); // The size in front and what follows it fill whole words.
     let mut sample = Vec::new();
-    sample.extend(PERF_RECORD_SAMPLE.to_ne_bytes());
+    sample.extend(abi::PERF_RECORD_SAMPLE.to_ne_bytes());
     sample.extend(2u16.to_ne_bytes());
-    sample.extend((44 + raw.len() as u16).to_ne_bytes());
+    sample.extend((36 + raw.len() as u16).to_ne_bytes());
     sample.extend(7u64.to_ne_bytes());
     sample.extend([prev.to_ne_bytes(), prev.to_ne_bytes()].concat());
     sample.extend((n * STEP).to_ne_bytes());
-    sample.extend([0u32.to_ne_bytes(), 0u32.to_ne_bytes()].concat());
     sample.extend((raw.len() as u32).to_ne_bytes());
     sample.extend(raw);
     sample
+}
+
+/// Returns the layout of these samples.
+fn layout() -> PlainLayout {
+    let sample_type = abi::PERF_SAMPLE_IDENTIFIER
+        | abi::PERF_SAMPLE_TID
+        | abi::PERF_SAMPLE_TIME
+        | abi::PERF_SAMPLE_RAW;
+    let shape = RecordAttrs { sample_type: sample_type.into(), ..RecordAttrs::default() };
+    RecordLayout::new(shape).plain(None).expect("it is plain")
 }
 
 /// Returns the samples of a pass, stored consecutively, and the size of each in bytes.
@@ -123,14 +133,13 @@ fn pass(
     work: &mut dyn FnMut(&mut Batch),
 ) {
     let start = number * EVENTS as u64 * STEP;
-    let turns = (0..shape.handlers).cycle();
+    let (layout, turns) = (layout(), (0..shape.handlers).cycle());
     for (ev, record) in turns.zip(ring.chunks_exact(size)) {
-        let Some(sample) = Plain::read(record) else { continue };
+        let Some(sample) = layout.read(record) else { continue };
         batch.push(Slot {
-            time: (start + sample.time) as f64,
+            time: (start + sample.time.unwrap_or(0)) as f64,
             pid: sample.pid,
             tid: sample.tid,
-            cpu: sample.cpu as u16,
             ev,
             ..Slot::of(sample.raw)
         });
@@ -174,7 +183,7 @@ fn run_shaped(bencher: Bencher<'_, '_>, shape: &Shape, declared: &str, body: &st
 
     let (ring, size) = ring();
     for n in 0..shape.alone {
-        let Some(sample) = Plain::read(&ring[..size]) else { continue };
+        let Some(sample) = layout().read(&ring[..size]) else { continue };
         batch.push(Slot { ev: n as u16 % shape.handlers, ..Slot::of(sample.raw) });
         // SAFETY: the ring outlives the call, and its records are as long as their format requires.
         unsafe { host.dispatch(&mut batch) };

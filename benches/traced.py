@@ -2,7 +2,7 @@
 """Prints what tracing costs the traced task: its CPU time per getppid call, above that of an
 untraced loop. The tools take turns, so that a change of the machine's speed affects all of them.
 Run as root on a quiet machine, after `cargo build --release`; needs a C compiler, and bpftrace for
-its rows."""
+its rows. With PERILUNE_OLD, the rows of records are measured with that binary, too."""
 
 import os
 import shutil
@@ -41,6 +41,15 @@ int main(int argc, char **argv) {
 """
 
 TOP = [PERILUNE, "top", "-e", "raw_syscalls:sys_enter", "-b", "-o", "/dev/null"]
+HANDLER = """local m = monitor { summary = "calls by number", every = "1s" }
+function m.init()
+  local rows = kv { "nr", sums = { "calls" } }
+  evsel("raw_syscalls:sys_enter", function(e) rows:add(e.id, 1) end)
+end
+return m
+"""
+# The same with times.
+TIMED = HANDLER.replace("rows:add(e.id, 1)", "rows:add(e.id, e._time > 0 and 1 or 2)")
 REJECTED = TOP[:3] + ["raw_syscalls:sys_enter/id == 1000/"] + TOP[4:]
 COUNT = "tracepoint:raw_syscalls:sys_enter { @[tid] = count(); }"
 REJECT = "tracepoint:raw_syscalls:sys_enter /args->id == 1000/ { @[tid] = count(); }"
@@ -51,6 +60,9 @@ ROWS = [
     ("rejected, --where user", REJECTED + ["--where", "user"]),
     ("rejected, --where kernel", REJECTED + ["--where", "kernel"]),
 ]
+OLD = os.environ.get("PERILUNE_OLD")
+if OLD:
+    ROWS.insert(2, ("top --where user, old", [OLD] + ROWS[1][1][1:]))
 if shutil.which("bpftrace"):
     ROWS += [("bpftrace count", ["bpftrace", "-e", COUNT]),
              ("bpftrace, rejected", ["bpftrace", "-e", REJECT])]
@@ -71,20 +83,33 @@ def cost(loop, command):
     return float(result.stdout)
 
 
+def scripts(folder):
+    """Returns the rows of a script of one's own, without times and with them."""
+    rows = []
+    for name, text in (("handler", HANDLER), ("handler, reads _time", TIMED)):
+        path = os.path.join(folder, f"calls{len(rows)}.lua")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        for suffix, tool in (("", PERILUNE), (", old", OLD)):
+            if tool:
+                rows.append((name + suffix, [tool, path, "-b", "-o", "/dev/null"]))
+    return rows
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         source, loop = os.path.join(folder, "loop.c"), os.path.join(folder, "loop")
         with open(source, "w", encoding="utf-8") as file:
             file.write(LOOP)
         subprocess.run(["cc", "-O2", "-o", loop, source], check=True)
-        costs = {name: [] for name, _ in ROWS}
+        rows = ROWS + scripts(folder)
+        costs = {name: [] for name, _ in rows}
         for _ in range(TURNS):
-            for name, command in ROWS:
+            for name, command in rows:
                 costs[name].append(cost(loop, command))
     base = statistics.median(costs["untraced"])
     print(f"{'':26} {'ns/call':>8} {'above':>8}   least and most above, {TURNS} turns")
-    for name, _ in ROWS:
-        all_of = costs[name]
+    for name, all_of in costs.items():
         middle = statistics.median(all_of)
         print(f"{name:26} {middle:8.1f} {middle - base:8.1f}"
               f"   {min(all_of) - base:.0f} to {max(all_of) - base:.0f}")

@@ -27,6 +27,9 @@ function m.init(opt)
   local issue = assert(block.watch(opt, "block:block_rq_issue"))
   local kind = expr_of("rwbs[0]", issue, "number")
   issue:each(function(e) requests:open(place(e.dev, e.sector), e, kind(e)) end)
+  -- The driver returns it, and it is issued again.
+  local requeue = block.watch(opt, "block:block_rq_requeue", true, true)
+  if requeue then requeue:each(function(e) requests:close(place(e.dev, e.sector), e) end) end
   local complete = assert(block.watch(opt, "block:block_rq_complete", true))
   complete:each(function(e)
     local r = requests:close(place(e.dev, e.sector), e)

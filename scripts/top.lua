@@ -2,7 +2,7 @@
 -- Attributes of a selector: key= is the key of the rows, top-by= and top-add= are summed (without
 -- them the event is counted), comm= names the row, alias= is the title of the first sum, printkey=
 -- formats the key. Rows are sorted by top-by=, then by the other sums.
--- With --where auto, the kernel counts where it can: no record is written then.
+-- The kernel counts where it can, without records; --where user counts from records.
 -- With the key _stack each stack is a row; --flame-graph draws them and needs no other key.
 --   perilune top -e sched:sched_switch -k prev_pid
 --   perilune top -e sched:sched_switch -k prev_comm

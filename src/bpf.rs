@@ -11,4 +11,5 @@ pub mod instruction;
 pub mod integer;
 mod record_output;
 pub mod record_text;
+pub mod task_scope;
 pub mod user_text;

@@ -39,6 +39,7 @@ mod sources;
 pub mod split_locks;
 mod suggest;
 pub mod symbols;
+mod text_files;
 pub mod types;
 
 /// Why a command failed. Each is one error line.

@@ -29,8 +29,8 @@
 //! 5. After the batch, the tail of the ring moves. At the end of the interval the aggregates become
 //!    rows ([`base::report::draw`]), and [`output`] draws them.
 //!
-//! A count by key that needs no handler skips these steps with `--where auto`: a BPF program at the
-//! tracepoint adds to a table, whose rows are added to the script's at each report
+//! A count by key that needs no handler skips these steps where the kernel can do it: a BPF program
+//! at the tracepoint adds to a table, whose rows are added to the script's at each report
 //! ([`source::counting`], [`bpf::count`]).
 //!
 //! # Layers

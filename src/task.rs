@@ -1,9 +1,11 @@
 //! Tasks: the name, process and parent of each thread, from the side-band records.
 //!
-//! Filled from FORK, COMM and EXIT records in time order, and from one snapshot of the tasks that
-//! ran before. The snapshot is read while records already arrive, and never overwrites a name from
-//! a record. An ended task is kept until [`GRACE`] others have ended after it, so that an event
-//! handled late still finds its name; a reused thread id starts a new task.
+//! Filled from FORK, COMM and EXIT records, and from one snapshot of the tasks that ran before. The
+//! snapshot is read while records already arrive, and never overwrites a name from a record. A run
+//! that does not order its records may handle those of one task, which came from several CPUs, in
+//! another order: an older record never replaces what a newer one has set. An ended task is kept
+//! until [`GRACE`] others have ended after it, so that an event handled late still finds its name;
+//! a reused thread id starts a new task.
 //!
 //! Names are bytes, since a task can set any name. The table is bounded; [`Tasks::refused`] counts
 //! the tasks it omitted. A record costs no allocation once the table has grown to the machine's
@@ -83,7 +85,11 @@ struct Task {
     /// Distinguishes this task from others with the same id.
     birth: u32,
     from_record: bool,
+    /// Whether its FORK record was handled.
+    is_forked: bool,
     ended: bool,
+    /// Time of the newest record about it, in nanoseconds of the run.
+    time: f64,
 }
 
 /// A process, and the birth that distinguishes it from others with its id; 0 if not known.
@@ -140,8 +146,9 @@ impl Tasks {
         self.link_parents();
     }
 
-    /// Handles a FORK record. The new task has its parent thread's name until it changes it.
-    pub fn on_fork(&mut self, fork: Fork) {
+    /// Handles a FORK record, with its time in nanoseconds of the run. The new task has its parent
+    /// thread's name until it changes it.
+    pub fn on_fork(&mut self, fork: Fork, time: f64) {
         let by = self.known.get(&fork.parent_tid);
         let comm = by.and_then(|t| t.comm);
         let parent = if fork.pid == fork.parent_pid {
@@ -149,26 +156,53 @@ impl Tasks {
         } else {
             self.link(fork.parent_pid)
         };
-        let task = Task { comm, parent, from_record: true, ..Task::anonymous(fork.pid) };
+        let later = self.known.get_mut(&fork.tid).filter(|t| !t.is_forked && t.time > time);
+        if let Some(task) = later {
+            task.comm = task.comm.or(comm);
+            (task.pid, task.parent, task.is_forked) = (fork.pid, parent, true);
+            return;
+        }
+        let task = Task {
+            comm,
+            parent,
+            from_record: true,
+            is_forked: true,
+            time,
+            ..Task::anonymous(fork.pid)
+        };
         self.insert(fork.tid, task);
     }
 
     /// Handles a COMM record: the task has set this name, or has executed a program of that name.
-    pub fn on_comm(&mut self, tid: u32, pid: u32, comm: &[u8]) {
+    pub fn on_comm(&mut self, tid: u32, pid: u32, comm: &[u8], time: f64) {
         let comm = Some(Name::new(comm));
         match self.known.get_mut(&tid) {
+            // The name that it had when it ended; or that of an earlier task with its id.
+            Some(task) if task.time > time => {
+                if task.ended {
+                    task.comm = comm;
+                }
+            }
             Some(task) if !task.ended => {
-                (task.comm, task.pid, task.from_record) = (comm, pid, true);
+                (task.comm, task.pid, task.from_record, task.time) = (comm, pid, true, time);
             }
             // If the known task has ended, this is another one with its id, whose FORK was lost.
-            _ => self.insert(tid, Task { comm, from_record: true, ..Task::anonymous(pid) }),
+            _ => {
+                let task = Task { comm, from_record: true, time, ..Task::anonymous(pid) };
+                self.insert(tid, task);
+            }
         }
     }
 
     /// Handles the EXIT record of a thread.
-    pub fn on_exit(&mut self, tid: u32) {
-        let Some(task) = self.known.get_mut(&tid).filter(|t| !t.ended) else { return };
-        task.ended = true;
+    pub fn on_exit(&mut self, tid: u32, pid: u32, time: f64) {
+        if !self.known.contains_key(&tid) {
+            // Its FORK may follow.
+            self.insert(tid, Task { from_record: true, time, ..Task::anonymous(pid) });
+        }
+        let known = self.known.get_mut(&tid);
+        let Some(task) = known.filter(|t| !t.ended && t.time <= time) else { return };
+        (task.ended, task.time) = (true, time);
         self.ended.push_back((tid, task.birth));
         if self.ended.len() > GRACE {
             self.forget_oldest();
@@ -288,7 +322,16 @@ impl Tasks {
 
 impl Task {
     fn anonymous(pid: u32) -> Task {
-        Task { comm: None, pid, parent: NO_PARENT, birth: 0, from_record: false, ended: false }
+        Task {
+            comm: None,
+            pid,
+            parent: NO_PARENT,
+            birth: 0,
+            from_record: false,
+            is_forked: false,
+            ended: false,
+            time: f64::NEG_INFINITY,
+        }
     }
 }
 

@@ -47,7 +47,8 @@ local INTERRUPT_FRAMES = 5                                 -- the rest is what w
 --- `(softirq)`. With `stack`, the method of call chains, an interrupt has its innermost frames.
 function sched.watch_wakers(opt, stack, woken)
   local function watch(condition, frames, handler)
-    local spec = { task = "pid", stack = stack }
+    -- A copy of the user stack would be that of the task that was interrupted.
+    local spec = { task = "pid", stack = frames and stack and "fp" or stack }
     if stack and frames then
       -- Not `max_stack`: the frames that are left out are not missing.
       spec.exclude_callchain_user, spec.sample_max_stack = 1, frames

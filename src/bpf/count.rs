@@ -16,6 +16,7 @@ use super::expression::{
 };
 use super::integer::{IntegerNode, IntegerWidth};
 use super::record_text::{COMM_WORDS, RecordText};
+use super::task_scope::TaskScope;
 
 /// A part of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,6 +80,8 @@ pub struct CountMaps {
     pub rest: i32,
     /// An array per CPU: the number of operations that C does not define.
     pub undefined: i32,
+    /// The tasks whose events are counted.
+    pub scope: TaskScope,
 }
 
 /// Offset from R10 of the key of an array, 4 bytes.
@@ -140,6 +143,7 @@ impl CountedEvent {
         }
         code.copy(CONTEXT, R1);
         self.find_task(&mut code, out);
+        maps.scope.check(&mut code, out);
         self.find_cpu(&mut code, out);
         code.set(UNDEFINED, 0);
         let rejected = code.label();

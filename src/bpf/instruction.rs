@@ -141,6 +141,8 @@ pub enum BpfHelper {
     MapLookup = 1,
     /// `bpf_map_update_elem(map, key, value, flags)`.
     MapUpdate = 2,
+    /// `bpf_map_delete_elem(map, key)`.
+    MapDelete = 3,
     /// `bpf_ktime_get_ns()`: `CLOCK_MONOTONIC`.
     TimeNs = 5,
     /// `bpf_get_smp_processor_id()`.
@@ -151,6 +153,8 @@ pub enum BpfHelper {
     CurrentComm = 16,
     /// `bpf_perf_event_output(ctx, map, flags, data, size)`.
     PerfOutput = 25,
+    /// `bpf_current_task_under_cgroup(map, index)`: 1 if it is.
+    CurrentUnderCgroup = 37,
     /// `bpf_probe_read_user_str(dst, size, address)`.
     ReadUserText = 114,
     /// `bpf_probe_read_kernel_str(dst, size, address)`.

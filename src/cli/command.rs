@@ -11,11 +11,11 @@ use std::{ffi::OsString, path::PathBuf};
 use anyhow::Context as _;
 use clap::{Arg, ArgAction, ArgMatches, Command, builder::ValueParser};
 
-use super::{CommandError, run_options};
+use super::{CommandError, run_options, text_files};
 use crate::{
     base::text::units::human_ns,
     event::selector::Selector,
-    run::request::RunRequest,
+    run::request::{RunOptions, RunRequest},
     script::{
         load::monitor::Monitor,
         option::{
@@ -87,9 +87,11 @@ pub fn parse(monitor: &Monitor, called: &str, words: &[OsString]) -> Result<Pars
     }
 
     let mut values = args::values(&monitor.options, &matches).map_err(usage)?;
+    text_files::read(&monitor.options, &mut values).map_err(usage)?;
     let common_values = args::values(&common_specs, &matches).map_err(usage)?;
     let (mut common, mut notes) = run_options::meaning(&common_values).map_err(usage)?;
     notes.extend(shared::check_and_imply(&mut values).map_err(usage)?);
+    take_database(&mut values, &mut common).map_err(usage)?;
     let workload = matches.get_many::<OsString>(WORKLOAD).unwrap_or_default().cloned();
     common.workload = join_at_dashes(workload.collect(), behind);
     if common.workload.is_empty() && behind.is_some() {
@@ -114,6 +116,17 @@ pub fn parse(monitor: &Monitor, called: &str, words: &[OsString]) -> Result<Pars
         notes,
         understood: args::understood(&all, &matches),
     })))
+}
+
+/// Makes `-o FILE.db` the database of a monitor that can write one.
+fn take_database(values: &mut OptionValues, common: &mut RunOptions) -> anyhow::Result<()> {
+    let is_database = |path: &PathBuf| path.extension().is_some_and(|suffix| suffix == "db");
+    let Some(option) = values.get_mut("database") else { return Ok(()) };
+    let Some(path) = common.output.take_if(|path| is_database(path)) else { return Ok(()) };
+    anyhow::ensure!(!option.is_given(), "-o FILE.db and --database are the same; omit one");
+    let path = path.into_os_string().into_string();
+    *option = OptionValue::Text(path.map_err(|path| anyhow::anyhow!("-o: {path:?} is not UTF-8"))?);
+    Ok(())
 }
 
 /// Returns whether the option was given, and starts one of perilune's own commands as a workload.

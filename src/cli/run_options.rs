@@ -103,7 +103,7 @@ fn results() -> Vec<OptionRow> {
             "also trace perilune itself (sched and interrupt events always include it)"),
         ("replay", None, Text, "FILE", "", "read the events from FILE instead of the kernel"),
         ("lua-mem", None, Size, "SIZE", "256MiB", "memory limit of the script"),
-        ("where", None, one_of(["kernel", "user", "auto"]), "PLACE", "user",
+        ("where", None, one_of(["auto", "kernel", "user"]), "PLACE", "auto",
             "where to count events that need no record: kernel, user or auto"),
         ("aggregate-mem", None, Size, "SIZE", "512MiB",
             "memory limit of all tables and pending states together"),

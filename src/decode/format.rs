@@ -10,7 +10,7 @@ pub mod parse;
 mod tests;
 pub mod user_text;
 
-use crate::base::event::value::{Value, ValueType, read_int};
+use crate::base::event::value::{Value, ValueType, read_bits};
 use crate::base::text::unescape::until_nul;
 use user_text::UserTextField;
 
@@ -123,6 +123,25 @@ impl Format {
     pub fn values<'a>(&'a self, raw: &'a [u8]) -> FieldValues<'a> {
         FieldValues { fields: self.fields.iter(), raw }
     }
+
+    /// Passes each own field (not `common_*`) to `put` with its index among them and its value;
+    /// skips fields that cannot be read. Faster than [`Format::values`], which copies items twice.
+    #[inline]
+    pub fn read_each<'a>(
+        &'a self,
+        raw: &'a [u8],
+        mut put: impl FnMut(usize, &'a Field, Value<'a>),
+    ) {
+        for (at, field) in self.fields.iter().filter(|field| !field.common).enumerate() {
+            let fixed = field.fixed(raw);
+            // The most frequent kinds without a call, which would return the value in memory.
+            match (field.kind, fixed) {
+                (FieldKind::Int, Some(fixed)) => put(at, field, field.integer(fixed)),
+                (FieldKind::Chars, Some(fixed)) => put(at, field, Value::Text(until_nul(fixed))),
+                _ => field.read(raw).into_iter().for_each(|value| put(at, field, value)),
+            }
+        }
+    }
 }
 
 /// The fields of one record; see [`Format::values`].
@@ -150,12 +169,11 @@ impl Field {
     /// # Errors
     /// The record ends before the field or before its dynamic data.
     pub fn read<'a>(&self, raw: &'a [u8]) -> Result<Value<'a>, TooShort> {
-        let fixed = self.offset.checked_add(self.size).and_then(|end| raw.get(self.offset..end));
-        let fixed = fixed.ok_or(TooShort)?;
+        let fixed = self.fixed(raw).ok_or(TooShort)?;
         Ok(match self.kind {
             FieldKind::Int => self.integer(fixed),
-            FieldKind::Pointer => Value::Pointer(read_int(fixed, false) as u64),
-            FieldKind::Float => Value::Float(f64::from_bits(read_int(fixed, false) as u64)),
+            FieldKind::Pointer => Value::Pointer(read_bits(fixed, false)),
+            FieldKind::Float => Value::Float(f64::from_bits(read_bits(fixed, false))),
             FieldKind::Chars => Value::Text(until_nul(fixed)),
             FieldKind::Array(width) => array(fixed, width, self.signed),
             FieldKind::Bytes => Value::Bytes(fixed),
@@ -164,6 +182,12 @@ impl Field {
                 self.dynamic(raw, fixed, self.offset + self.size, element)?
             }
         })
+    }
+
+    /// Returns the field's fixed part.
+    #[inline]
+    fn fixed<'a>(&self, raw: &'a [u8]) -> Option<&'a [u8]> {
+        raw.get(self.offset..self.offset.checked_add(self.size)?)
     }
 
     /// Returns the type of the value that [`Field::read`] returns.
@@ -205,9 +229,10 @@ impl Field {
         Some(raw.get(self.offset..end).ok_or(TooShort).and_then(|fixed| located(raw, fixed, base)))
     }
 
+    #[inline]
     fn integer<'a>(&self, bytes: &'a [u8]) -> Value<'a> {
-        let value = read_int(bytes, self.signed);
-        if self.signed { Value::Int(value as i64) } else { Value::Uint(value as u64) }
+        let value = read_bits(bytes, self.signed);
+        if self.signed { Value::Int(value.cast_signed()) } else { Value::Uint(value) }
     }
 
     fn dynamic<'a>(
@@ -228,7 +253,7 @@ impl Field {
 
 /// Returns the data that a location word refers to (length in the upper half, offset in the lower).
 fn located<'a>(raw: &'a [u8], word: &[u8], base: usize) -> Result<&'a [u8], TooShort> {
-    let word = read_int(word, false) as u64;
+    let word = read_bits(word, false);
     let start = base.checked_add((word & 0xffff) as usize).ok_or(TooShort)?;
     let end = start.checked_add((word >> 16 & 0xffff) as usize).ok_or(TooShort)?;
     raw.get(start..end).ok_or(TooShort)

@@ -19,6 +19,7 @@
 //! Source: `PERF_RECORD_SAMPLE` and `struct sample_id` in `include/uapi/linux/perf_event.h`, and
 //! `perf_output_sample()` in `kernel/events/core.c`.
 
+mod plain;
 mod trailer;
 
 use super::cursor::{Bad, Words};
@@ -26,6 +27,7 @@ use super::read::{ReadBits, ReadFormat};
 use super::record_attrs::RecordAttrs;
 use super::sample_extra::SampleExtra;
 use perf_event_open_sys::bindings as abi;
+pub use plain::{Plain, PlainLayout};
 pub(super) use trailer::word_at;
 
 /// The layout of the records of one event.
@@ -65,47 +67,6 @@ pub struct Sample<'a> {
     /// A tracepoint's record, with up to seven bytes of padding.
     pub raw: &'a [u8],
     rest: Words<'a>,
-}
-
-/// A sample with the most common layout of tracepoints; see [`RecordLayout::is_plain`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Plain<'a> {
-    /// Process id.
-    pub pid: u32,
-    /// Thread id.
-    pub tid: u32,
-    /// Nanoseconds of the event's clock.
-    pub time: u64,
-    /// The CPU that wrote the sample.
-    pub cpu: u32,
-    /// A tracepoint's record, with up to seven bytes of padding.
-    pub raw: &'a [u8],
-}
-
-impl<'a> Plain<'a> {
-    /// `PERF_SAMPLE_*` of the layout.
-    const KINDS: u32 = abi::PERF_SAMPLE_IDENTIFIER
-        | abi::PERF_SAMPLE_TID
-        | abi::PERF_SAMPLE_TIME
-        | abi::PERF_SAMPLE_CPU
-        | abi::PERF_SAMPLE_RAW;
-
-    /// Reads a whole record, header included, whose layout [is plain](RecordLayout::is_plain):
-    /// every offset is a constant.
-    #[inline(always)]
-    pub fn read(record: &'a [u8]) -> Option<Plain<'a>> {
-        let (head, rest) = record.split_first_chunk::<44>()?;
-        let u32_at =
-            |at: usize| u32::from_ne_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
-        let (low, high) = if cfg!(target_endian = "little") { (24, 28) } else { (28, 24) };
-        Some(Plain {
-            pid: u32_at(16),
-            tid: u32_at(20),
-            time: u64::from(u32_at(low)) | u64::from(u32_at(high)) << 32,
-            cpu: u32_at(32),
-            raw: rest.get(..u32_at(40) as usize)?,
-        })
-    }
 }
 
 /// `struct sample_id`: task, time, event and CPU of a record other than a sample. Fields that the
@@ -151,12 +112,6 @@ impl RecordLayout {
     /// Computes the layout.
     pub fn new(shape: RecordAttrs) -> RecordLayout {
         RecordLayout { shape, head: Places::head(&shape), trailer: Places::trailer(&shape) }
-    }
-
-    /// Returns whether samples have exactly identifier, task, time, CPU and raw data, so that
-    /// [`Plain::read`] can read them.
-    pub fn is_plain(&self) -> bool {
-        self.shape.sample_type == u64::from(Plain::KINDS)
     }
 
     /// Returns the attributes of the layout.

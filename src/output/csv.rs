@@ -211,12 +211,12 @@ impl Csv {
         let layout = self.layouts.get(event.name).unwrap_or(&none);
         let own = self.cells.get_mut(..layout.len()).unwrap_or_default();
         own.iter_mut().for_each(Vec::clear);
-        for (i, (name, value)) in (&mut *event.fields).enumerate() {
+        for (i, (name, value)) in event.fields.iter().enumerate() {
             match own.get_mut(i) {
-                Some(cell) => push_value(cell, &value),
+                Some(cell) => push_value(cell, value),
                 None => {
                     separate(&mut self.cell);
-                    field::push_fields(&mut self.cell, std::iter::once((name, value)));
+                    field::push_fields(&mut self.cell, std::iter::once((*name, *value)));
                 }
             }
         }

@@ -89,11 +89,11 @@ impl Draw for Events {
                 digits::push_u64(out, byte.into());
             }
         }
-        for (name, value) in &mut *event.fields {
+        for (name, value) in event.fields {
             out.push(b' ');
             out.extend_from_slice(name.as_bytes());
             out.push(b'=');
-            push_value(out, &value);
+            push_value(out, value);
         }
         let style = StackStyle::default();
         for (i, frame) in event.stack.iter().enumerate() {

@@ -14,6 +14,7 @@
 //!   it is 0), `starts`, `open`.
 //! - `stats`: `events own_cpu_ns ns_per_event` (null below 1000 events) `lost max_rss_kb start_ms`,
 //!   `traces traces_aborted traces_flushed`, `interpreted` (0 to 1; null with too few samples);
+//!   with counts in the kernel also `program_ns` (mean time of a program for an event),
 //!   with `--budget` also `budget_percent cost_percent own_percent kernel_percent one_in_max`.
 //!
 //! Values and names:
@@ -182,8 +183,8 @@ impl Draw for Json {
         digits::push_i64(self.fixed("pid"), event.pid.cast_signed().into());
         digits::push_i64(self.fixed("tid"), event.tid.cast_signed().into());
         push_string(self.fixed("comm"), event.comm);
-        for (name, value) in &mut *event.fields {
-            push_value(self.own(name, EVENT), &value);
+        for (name, value) in event.fields {
+            push_value(self.own(name, EVENT), value);
         }
         for (name, cell) in event.extra {
             push_cell(self.own(name, EVENT), cell);
@@ -271,6 +272,9 @@ impl Draw for Json {
         digits::push_u64(self.fixed("traces_aborted"), compiler.aborted);
         digits::push_u64(self.fixed("traces_flushed"), compiler.flushed);
         push_float(self.fixed("interpreted"), compiler.interpreted.unwrap_or(f64::NAN));
+        if let Some(ns) = stats.program_ns {
+            push_float(self.fixed("program_ns"), ns);
+        }
         if let Some(budget) = &stats.budget {
             push_float(self.fixed("budget_percent"), budget.budget_percent);
             push_float(self.fixed("cost_percent"), budget.cost_percent());

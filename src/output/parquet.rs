@@ -16,7 +16,9 @@
 //! group. A file is written without a name and linked when it is complete, after a limit of size or
 //! age, so that a killed run leaves only complete files. Notes and stats go to stderr.
 
+mod bits;
 mod column;
+mod delta;
 mod dictionary;
 mod event;
 mod numbers;

@@ -24,16 +24,18 @@ use crate::base::report::draw::{OpenedEvent, Stamp};
 use crate::base::report::timeline::{
     Timeline, TimelineEvent, TimelineSpan, TimelineTask, TimelineThread,
 };
-use annotation::{begin_event, put_cell, put_field};
-use ftrace::{CpuBundle, FtraceMessage};
+use annotation::{EventNumbers, begin_event, put_annotation, put_cell, put_field};
+use ftrace::CpuBundle;
 use intern::{Interned, begin_packet};
+use role::TracedRole;
 use samples::put_sample_defaults;
 use tracks::{RUN, Tracks};
-use wire::{put_bytes, put_int, put_message, put_text, put_uint};
+use wire::{put_bytes, put_int, put_length, put_message, put_text, put_uint};
 
 mod annotation;
 mod ftrace;
 mod intern;
+mod role;
 mod samples;
 mod tracks;
 mod wire;
@@ -75,7 +77,7 @@ pub struct Perfetto {
     packet: Vec<u8>,
     body: Vec<u8>,
     suspended_ns: u64,
-    roles: Vec<Role>,
+    roles: Vec<TracedRole>,
     bundles: Vec<CpuBundle>,
     strings: Interned,
     is_first: bool,
@@ -90,19 +92,6 @@ struct Counts {
     events: u64,
     spans: u64,
     samples: u64,
-}
-
-/// One event of the run.
-struct Role {
-    name: String,
-    fields: Vec<String>,
-    ftrace: Option<FtraceMessage>,
-    /// The packet sequence of its samples.
-    sequence: u64,
-    stacks: Interned,
-    is_first: bool,
-    /// Sum of the periods, per CPU.
-    counted: Vec<u64>,
 }
 
 impl Perfetto {
@@ -197,11 +186,16 @@ impl Perfetto {
         let Some(bundle) = self.bundles.get_mut(cpu as usize).filter(|one| !one.is_empty()) else {
             return;
         };
-        let packets = &mut self.packets;
-        put_message(packets, 1, |out| {
-            put_uint(out, 10, SEQUENCE[0]);
-            bundle.take(cpu, out);
-        });
+        // The lengths are known, so that the events are copied once.
+        self.body.clear();
+        let events = bundle.take(cpu, &mut self.body);
+        self.packet.clear();
+        put_uint(&mut self.packet, 10, SEQUENCE[0]);
+        put_length(&mut self.packet, 1, self.body.len() + events.len());
+        self.packet.extend_from_slice(&self.body);
+        put_length(&mut self.packets, 1, self.packet.len() + events.len());
+        self.packets.extend_from_slice(&self.packet);
+        self.packets.extend_from_slice(events);
         self.write_if_large();
     }
 
@@ -232,12 +226,13 @@ impl Perfetto {
     fn instant(&mut self, event: &mut TimelineEvent<'_>) {
         self.begin_body();
         let track = self.tracks.of_thread(event.thread, event.cpu);
-        let Some(role) = self.roles.get(event.role) else { return };
+        let Some(role) = self.roles.get_mut(event.role) else { return };
         let (body, strings) = (&mut self.body, &mut self.strings);
-        begin_event(body, strings, INSTANT, track, role.name.as_bytes());
-        for (at, value) in &mut *event.fields {
-            let Some(name) = role.fields.get(at) else { continue };
-            put_field(body, strings, name.as_bytes(), &value);
+        let numbers = role.numbers(strings);
+        begin_event(body, numbers.event, INSTANT, track);
+        for (at, value) in event.fields {
+            let Some(name) = numbers.fields.get(*at) else { continue };
+            put_annotation(body, strings, *name, value);
         }
         self.track_packet(self.time(event.clock_ns));
     }
@@ -279,15 +274,7 @@ impl Perfetto {
 
 impl Timeline for Perfetto {
     fn opened(&mut self, events: &[OpenedEvent]) {
-        let role = |(at, event): (usize, &OpenedEvent)| Role {
-            name: event.name.clone(),
-            fields: event.fields.iter().map(|(name, _)| name.clone()).collect(),
-            ftrace: FtraceMessage::of(event),
-            sequence: SEQUENCE[2] + at as u64,
-            stacks: Interned::default(),
-            is_first: true,
-            counted: Vec::new(),
-        };
+        let role = |(at, event)| TracedRole::new(event, SEQUENCE[2] + at as u64);
         self.roles = events.iter().enumerate().map(role).collect();
     }
 
@@ -320,7 +307,7 @@ impl Timeline for Perfetto {
         self.begin_body();
         let lane = self.tracks.lane(span);
         let (body, strings) = (&mut self.body, &mut self.strings);
-        begin_event(body, strings, SLICE_BEGIN, lane, span.name);
+        begin_event(body, EventNumbers::of(strings, span.name), SLICE_BEGIN, lane);
         for (name, cell) in span.fields {
             put_cell(body, strings, name.as_bytes(), cell);
         }
@@ -359,7 +346,7 @@ impl Timeline for Perfetto {
         self.bundle(cpu).lose();
         self.begin_body();
         let (body, strings) = (&mut self.body, &mut self.strings);
-        begin_event(body, strings, INSTANT, RUN, b"lost events");
+        begin_event(body, EventNumbers::of(strings, b"lost events"), INSTANT, RUN);
         put_field(body, strings, b"count", &Value::Uint(count));
         put_field(body, strings, b"cpu", &Value::Uint(cpu.into()));
         self.track_packet(self.time(clock_ns));
@@ -380,7 +367,7 @@ impl Timeline for Perfetto {
         self.snapshot(now.wall_ns, now.clock_ns);
         self.begin_body();
         let (body, strings) = (&mut self.body, &mut self.strings);
-        begin_event(body, strings, INSTANT, RUN, b"coverage");
+        begin_event(body, EventNumbers::of(strings, b"coverage"), INSTANT, RUN);
         put_field(body, strings, b"events", &Value::Uint(coverage.events));
         for (name, count) in coverage.gaps() {
             put_field(body, strings, name.as_bytes(), &Value::Uint(count));

@@ -92,8 +92,6 @@ pub(super) fn draw_event(
     around: &TestContext<'_>,
 ) {
     let TestContext { stamp, comm, tid, cpu, flags, name, period, text, extra, stack } = *around;
-    let mut fields = fields.iter().copied();
-    let fields = &mut fields;
     draw.event(&mut EventLine {
         stamp,
         comm,
@@ -103,6 +101,7 @@ pub(super) fn draw_event(
         flags,
         common: [0; 2],
         name,
+        role: None,
         period,
         fields,
         text,

@@ -146,7 +146,7 @@ impl Draw for TextOutput {
             let first_frame = !event.stack.is_empty();
             let already_shown =
                 |name: &str| sampled && (name == "period" || name == "ip" && first_frame);
-            push_fields(out, &mut (&mut *event.fields).filter(|(name, _)| !already_shown(name)));
+            push_fields(out, event.fields.iter().filter(|(name, _)| !already_shown(name)));
         }
         out.push(b'\n');
         if !event.stack.is_empty() {
@@ -287,12 +287,15 @@ pub(super) fn stats_text(stats: &Stats) -> String {
         1 => ", flushed once".to_owned(),
         times => format!(", flushed {times} times"),
     };
+    let programs = stats.program_ns.map(|ns| format!(", {ns:.0} ns each in the kernel"));
     let interpreted =
         compiler.interpreted.map(|part| format!(", {:.0} % interpreted", part * 100.0));
     format!(
-        "{}{}; own CPU {}, {} lost, peak memory {}, first drain after {:.1} ms; {}, {} aborted{}{}",
+        "{}{}{}; own CPU {}, {} lost, peak memory {}, first drain after {:.1} ms; {}, \
+         {} aborted{}{}",
         units::counted(stats.events, "event"),
         each.unwrap_or_default(),
+        programs.unwrap_or_default(),
         units::human_ns(stats.own_cpu_ns),
         stats.lost,
         units::human_bytes(stats.max_rss_kb.saturating_mul(1024)),

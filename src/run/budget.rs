@@ -92,7 +92,7 @@ pub(super) fn check(request: &RunRequest) -> anyhow::Result<()> {
         ("--parquet", options.parquet.is_some(), "its files have no errors of estimates"),
         (
             "--where",
-            options.counting != CountingPlace::User,
+            options.counting == CountingPlace::Kernel,
             "a count in the kernel writes no records that could be omitted",
         ),
     ] {

@@ -51,7 +51,10 @@ pub(super) fn limited(
 }
 
 /// Returns the control groups that a path or glob names, without those below another one of them.
-fn outermost(pattern: &str) -> anyhow::Result<Vec<Rc<str>>> {
+///
+/// # Errors
+/// No hierarchy is mounted, or it has no such group, or too many.
+pub(super) fn outermost(pattern: &str) -> anyhow::Result<Vec<Rc<str>>> {
     let outer = without_inner(&matching(pattern)?);
     check_number(pattern, outer.len())?;
     Ok(outer)

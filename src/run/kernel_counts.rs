@@ -4,9 +4,11 @@
 //! results; otherwise its events are recorded, and the script's handlers count.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::OwnedFd;
 
 use anyhow::{Context as _, bail};
 
+use super::counted_tasks::counted_tasks;
 use super::request::{CountingPlace, RunOptions, RunRequest};
 use crate::base::report::coverage::Coverage;
 use crate::base::report::draw::Level;
@@ -16,18 +18,18 @@ use crate::decode::format::Format;
 use crate::event::expr::in_kernel::KernelExpr;
 use crate::event::filter::split::{Condition, UserCondition};
 use crate::event::sampling::Sampling;
-use crate::output::format::OutputFormat;
 use crate::script::evsel::role::{DeclaredCount, Role};
 use crate::script::host::Host;
-use crate::source::counting::{CountedRole, CountedTable, Counting, WITH_BATCHES, WITH_MISSES};
+use crate::source::counting::followed_tasks::{CountedTasks, THREADS_MAX};
+use crate::source::counting::{CountedRole, CountedTable, Counting, WITH_MISSES};
 use crate::source::request::{Opening, SourceRequest};
+use crate::sys::bpf::measure_runs;
 use crate::sys::machine::is_linux_since;
-use crate::sys::namespace::in_root_pid_namespace;
 
-/// Shortest report interval, in nanoseconds: exchanging the tables takes 10 to 20 ms.
-const INTERVAL_NS: u64 = 100_000_000;
 /// Time between two collections without a report, in nanoseconds.
 const COLLECTED_NS: f64 = 1e9;
+/// Time of the first collection, which exchanges the first map for a larger one.
+const FIRST_NS: f64 = 1e8;
 
 /// The counts of a run that the kernel does.
 #[derive(Default)]
@@ -37,6 +39,8 @@ pub(super) struct KernelCounts {
     tables: Vec<usize>,
     roles: BTreeSet<u32>,
     collected_at: f64,
+    /// The file that makes the kernel measure its programs, in the first second.
+    measuring: Option<OwnedFd>,
 }
 
 /// Why an event is counted in user space.
@@ -62,7 +66,13 @@ impl KernelCounts {
         let mut counts = KernelCounts::default();
         let mut plan = CountPlan { roles, source, settings, reasons: BTreeMap::new() };
         let declared = host.declared_counts().context("failed to read the counts of a script")?;
-        let of_run = of_run(request, source);
+        if declared.is_empty() && settings.counting == CountingPlace::Auto {
+            return Ok(counts);
+        }
+        let (tasks, of_run) = match counted_tasks(request, source) {
+            Ok(tasks) => (tasks, None),
+            Err(why) => (CountedTasks::All, Some(why)),
+        };
         let (mut numbers, mut tables) = (Vec::new(), Vec::new());
         for number in declared.iter().map(|(count, _)| count.table).collect::<BTreeSet<_>>() {
             let of_table: Vec<_> = declared.iter().filter(|(c, _)| c.table == number).collect();
@@ -80,7 +90,7 @@ impl KernelCounts {
             }
         }
         let cpu = source.cpus.first().map_or(0, |cpu| *cpu);
-        match Counting::open(&tables, cpu) {
+        match Counting::open(&tables, &tasks, cpu) {
             Ok(counting) => {
                 counts.roles = counting.roles();
                 (counts.counting, counts.tables) = (counting, numbers);
@@ -139,7 +149,11 @@ impl KernelCounts {
     ///
     /// # Errors
     /// The kernel refuses the call.
-    pub(super) fn begin(&mut self) -> anyhow::Result<()> {
+    pub(super) fn begin(&mut self, settings: &RunOptions) -> anyhow::Result<()> {
+        self.collected_at = FIRST_NS - COLLECTED_NS;
+        if settings.stats && !self.tables.is_empty() {
+            self.measuring = measure_runs().ok();
+        }
         self.counting.begin().context("failed to start the counts in the kernel")
     }
 
@@ -157,6 +171,14 @@ impl KernelCounts {
             );
             host.context().note(Level::Warning, &text);
         }
+        let unfollowed = self.counting.unfollowed();
+        if unfollowed > 0 {
+            let text = format!(
+                "{} not watched: at most {THREADS_MAX} threads are watched at once",
+                counted(unfollowed, "new thread")
+            );
+            host.context().note(Level::Warning, &text);
+        }
         self.collect(host, now)
     }
 
@@ -166,6 +188,9 @@ impl KernelCounts {
     /// The kernel refuses to return it.
     pub(super) fn collect(&mut self, host: &mut Host, now: f64) -> anyhow::Result<()> {
         self.collected_at = now;
+        if now >= COLLECTED_NS {
+            self.measuring = None;
+        }
         let tables = &self.tables;
         let added = self.counting.collect(&mut |table, row| {
             if let Some(number) = tables.get(table) {
@@ -181,7 +206,7 @@ impl KernelCounts {
     /// As [`KernelCounts::collect`].
     pub(super) fn collect_if_due(&mut self, host: &mut Host, now: f64) -> anyhow::Result<()> {
         match self.tables.is_empty() || now < self.collected_at + COLLECTED_NS {
-            true => Ok(()),
+            true => self.counting.prepare_next().context("failed to prepare the next interval"),
             false => self.collect(host, now),
         }
     }
@@ -194,27 +219,16 @@ impl KernelCounts {
         }
     }
 
+    /// Returns the mean nanoseconds of a program's run; None if none was measured.
+    pub(super) fn program_ns(&self) -> Option<f64> {
+        let measured = self.counting.measured();
+        (measured.runs > 0).then(|| measured.ns as f64 / measured.runs as f64)
+    }
+
     /// Returns the number of tracepoints that are closed at the end.
     pub(super) fn tracepoints(&self) -> usize {
         self.counting.tracepoints()
     }
-}
-
-/// Returns why nothing is counted in the kernel in this run.
-fn of_run(request: &RunRequest, source: &SourceRequest) -> Option<Reason> {
-    let settings = &request.options;
-    let interval = request.interval_ns();
-    let why = match () {
-        () if source.tasks.is_some() => "-p, -t and commands need records",
-        () if settings.cgroup.is_some() => "--cgroup needs records",
-        () if settings.exit_after.is_some() => "-N needs records",
-        () if settings.format == OutputFormat::Events => "--events prints records",
-        () if interval.is_some_and(|ns| ns < INTERVAL_NS) => "the interval is shorter than 100ms",
-        () if !in_root_pid_namespace() => "perilune runs in a pid namespace",
-        () if !is_linux_since(WITH_BATCHES) => "it needs Linux 5.6",
-        () => return None,
-    };
-    Some(why.to_owned())
 }
 
 /// The decision, event by event.
@@ -285,7 +299,11 @@ impl CountPlan<'_> {
         }
         let mut event_counts = self.counted(count, format, named)?;
         event_counts.cpus = self.cpus(role);
-        let omits_self = !self.source.watch_self && !event.is_scheduler_event();
+        let watches_tasks = self.source.tasks.is_some();
+        if watches_tasks && role.task.is_some() {
+            return Err("its events are about other tasks than those that raise them".to_owned());
+        }
+        let omits_self = !self.source.watch_self && !event.is_scheduler_event() && !watches_tasks;
         if omits_self && event.is_interrupt() {
             return Err("only a record shows whether an interrupt hit perilune".to_owned());
         }

@@ -9,14 +9,14 @@ use super::Outcome;
 use super::banner::print_banner;
 use super::budget::{self, BudgetKeeper};
 use super::catalog::MachineCatalog;
-use super::cgroups;
 use super::counters_only::check_counters;
 use super::exports::Exports;
+use super::files::Files;
 use super::gaps;
 use super::kernel_counts::KernelCounts;
 use super::machine_changes::MachineChanges;
 use super::missing_symbols;
-use super::openings::{openings, own_tid};
+use super::openings::{openings_of_run, own_tid};
 use super::pace::DrainPace;
 use super::prepare::{
     begin_notes, begin_output, enable, prepare_naming, source_request, watch_script,
@@ -24,10 +24,10 @@ use super::prepare::{
 use super::request::{RunOptions, RunRequest};
 use super::schedule::{Overhead, Schedule};
 use super::scope::{WatchScope, of_rings};
-use super::show::{Files, Show};
+use super::show::Show;
 use super::start_at;
-use super::timeline;
 use super::workload;
+use super::{database, timeline};
 use crate::base::report::coverage::Coverage;
 use crate::base::report::draw::Level;
 use crate::base::text::units::counted;
@@ -65,7 +65,7 @@ pub(super) fn run(
     host.begin(&options, &setting, rules)?;
     let roles = host.roles();
     check_counters(&roles, settings)?;
-    let mut openings = cgroups::limited(openings(&roles)?, scope.cgroups.as_ref())?;
+    let mut openings = openings_of_run(&host, request, &roles, scope.cgroups.as_ref())?;
     let cpus = of_rings(&scope.cpus, &mut openings);
     let exports = Exports::begin(settings, host.context())?;
     budget::weigh(request, &roles, &mut openings, scope.tasks.is_some())?;
@@ -84,7 +84,7 @@ pub(super) fn run(
         Ok(live) => live,
         Err(why) => return not_opened(why, request, &roles),
     };
-    timeline::begin(request, &host)?;
+    begin_growing_files(request, &host)?;
     attach(&mut host, &live, &roles, settings)?;
     let screen = begin_output(&host, request, &mut live, &roles, &exports)?;
     let context = host.context().clone();
@@ -94,7 +94,7 @@ pub(super) fn run(
         return ended_before_start();
     }
     enable(&host, &mut live, &source, workload.is_some())?;
-    counts.begin()?;
+    counts.begin(settings)?;
     begin_notes(&context, &catalog);
     if let Some(workload) = &mut workload
         && let Err(why) = workload.start()
@@ -127,6 +127,12 @@ pub(super) fn run(
     watched.and(counted).inspect_err(|_| workload::end(workload.as_mut(), host.context()))?;
     let outcome = finish(host, live, show, &schedule, request, &cost, (upkeep, workload))?;
     Ok(outcome.of_workload(ended))
+}
+
+/// Creates the files that are written while the run lasts.
+fn begin_growing_files(request: &RunRequest, host: &Host) -> anyhow::Result<()> {
+    timeline::begin(request, host)?;
+    database::begin(request, host)
 }
 
 /// Returns the outcome of a run that the user ended while it waited for `--start-at`.
@@ -357,11 +363,12 @@ fn finish(
     show.last(now, &parts, &totals, &coverage);
     show.metrics(now, &mut host, &parts, &coverage);
     show.files(host.take_flames(), now, &coverage, true);
+    show.written(database::complete(&host, &coverage));
     // After the reports, which read the names and the memory of its processes.
     workload::end(workload.as_mut(), host.context());
     let spent = budget.as_ref().map(|budget| budget.stats(&live));
     show.remark(spent.map(|spent| budget::summary(&spent)).as_deref());
-    show.costs(now, settings, &host, (cost, spent), &coverage);
+    show.costs(now, settings, &host, (cost, spent, counts.program_ns()), &coverage);
     let exceeded = budget.as_ref().and_then(BudgetKeeper::exceeded);
     let shown = show.end();
     host.leave();

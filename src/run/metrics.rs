@@ -1,10 +1,12 @@
 //! The server of metrics: a thread that owns all series and answers scrapes. The run only hands
-//! over the measurements of each report, and never waits for a scrape.
+//! over the measurements of each report, and never waits for a scrape: the queue between them has
+//! no lock, which the thread could hold while other tasks keep it from a CPU.
 
 use std::io::Write as _;
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context as _;
@@ -22,19 +24,11 @@ use crate::sys::threads;
 /// Maximum number of intervals that wait for the thread; further ones are dropped and counted.
 const WAITING: usize = 256;
 
-/// Intervals that the thread has not taken yet.
-type Inbox = Arc<Mutex<WaitingIntervals>>;
-
-#[derive(Default)]
-struct WaitingIntervals {
-    intervals: Vec<Arc<MetricInterval>>,
-    /// Intervals so far that were dropped.
-    dropped: u64,
-}
-
 /// The run's end of the server.
 pub(super) struct MetricsServer {
-    inbox: Inbox,
+    intervals: SyncSender<Arc<MetricInterval>>,
+    /// Intervals so far that the queue had no room for.
+    dropped: Arc<AtomicU64>,
     /// Wakes the thread, and ends it when dropped.
     wake: UnixStream,
     tid: i32,
@@ -56,8 +50,9 @@ impl MetricsServer {
         let address = endpoint.address().context("--prometheus")?;
         let (wake, end) = UnixStream::pair().context("--prometheus")?;
         wake.set_nonblocking(true).context("--prometheus")?;
-        let inbox = Inbox::default();
-        let mut pages = Pages::new(options.series, inbox.clone());
+        let (intervals, waiting) = mpsc::sync_channel(WAITING);
+        let dropped = Arc::<AtomicU64>::default();
+        let mut pages = Pages::new(options.series, waiting, dropped.clone());
         let (sender, tid) = mpsc::channel();
         threads::start("perilune:scrape", move || {
             signal::keep_off_this_thread();
@@ -68,7 +63,7 @@ impl MetricsServer {
             let _ = endpoint.serve(end, &mut pages);
         })?;
         announce(address, context);
-        Ok(Some(MetricsServer { inbox, wake, tid: tid.recv()? }))
+        Ok(Some(MetricsServer { intervals, dropped, wake, tid: tid.recv()? }))
     }
 
     /// Returns the thread's number as records have it.
@@ -76,15 +71,11 @@ impl MetricsServer {
         self.tid
     }
 
-    /// Hands over an interval.
+    /// Hands over an interval, or drops it if too many wait. Never blocks.
     pub(super) fn publish(&mut self, interval: &Arc<MetricInterval>) {
-        let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
-        if inbox.intervals.len() >= WAITING {
-            inbox.dropped += 1;
-            return;
+        if self.intervals.try_send(interval.clone()).is_err() {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
         }
-        inbox.intervals.push(interval.clone());
-        drop(inbox);
         // If the pipe is full, the thread will wake anyway.
         let _ = self.wake.write(&[0]);
     }
@@ -105,15 +96,17 @@ fn announce(address: SocketAddr, context: &SharedContext) {
 /// The pages of the server.
 struct Pages {
     store: Arc<Mutex<MetricStore>>,
-    inbox: Inbox,
+    waiting: Receiver<Arc<MetricInterval>>,
+    /// Intervals that were dropped.
+    dropped: Arc<AtomicU64>,
     /// The page of the last interval in each format.
     rendered: Vec<(ExpositionFormat, Arc<[u8]>)>,
 }
 
 impl Pages {
-    fn new(limit: usize, inbox: Inbox) -> Pages {
+    fn new(limit: usize, waiting: Receiver<Arc<MetricInterval>>, dropped: Arc<AtomicU64>) -> Pages {
         let store = Arc::new(Mutex::new(MetricStore::new(limit)));
-        Pages { store, inbox, rendered: Vec::new() }
+        Pages { store, waiting, dropped, rendered: Vec::new() }
     }
 
     fn page(&mut self, format: ExpositionFormat) -> Arc<[u8]> {
@@ -128,17 +121,12 @@ impl Pages {
 
 impl Scraped for Pages {
     fn woken(&mut self) {
-        let (intervals, dropped) = {
-            let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
-            (std::mem::take(&mut inbox.intervals), inbox.dropped)
-        };
-        if intervals.is_empty() {
-            return;
-        }
-        self.rendered.clear();
         let mut store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
-        store.set_dropped(dropped);
-        intervals.iter().for_each(|interval| store.add(interval));
+        store.set_dropped(self.dropped.load(Ordering::Relaxed));
+        for interval in self.waiting.try_iter() {
+            store.add(&interval);
+            self.rendered.clear();
+        }
     }
 
     fn answer(&mut self, request: &ScrapeRequest) -> ScrapeAnswer {
@@ -151,5 +139,30 @@ impl Scraped for Pages {
             "/healthz" => ScrapeAnswer::line(200, "ok"),
             _ => ScrapeAnswer::line(404, "this endpoint has /metrics and /healthz"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::report::coverage::Coverage;
+
+    #[test]
+    fn the_run_does_not_wait_for_a_thread_that_takes_nothing() {
+        let (intervals, waiting) = mpsc::sync_channel(WAITING);
+        // Nothing reads the other end: the pipe fills up, too.
+        let (wake, _end) = UnixStream::pair().unwrap();
+        wake.set_nonblocking(true).unwrap();
+        let dropped = Arc::<AtomicU64>::default();
+        let mut server = MetricsServer { intervals, dropped: dropped.clone(), wake, tid: 0 };
+        let interval = |wall_ns| {
+            let (monitor, coverage) = ("m".into(), Coverage::default());
+            MetricInterval { monitor, tables: Vec::new(), coverage, is_up: true, wall_ns }
+        };
+        const PUBLISHED: i64 = 5000;
+        (0..PUBLISHED).for_each(|i| server.publish(&Arc::new(interval(i))));
+        assert_eq!(dropped.load(Ordering::Relaxed), PUBLISHED as u64 - WAITING as u64);
+        let taken: Vec<i64> = waiting.try_iter().map(|interval| interval.wall_ns).collect();
+        assert!(taken.into_iter().eq(0..WAITING as i64), "the oldest intervals are kept");
     }
 }

@@ -1,9 +1,16 @@
 //! The openings for the roles of a run.
 
+use anyhow::Context as _;
+
 use super::catalog::MachineCatalog;
+use super::cgroups::{WatchedCgroups, limited};
+use super::flames::text;
+use super::request::RunRequest;
 use crate::event::plan;
+use crate::output::format::OutputFormat;
 use crate::script::evsel::role::Role;
-use crate::source::request::{Opening, ServedRole};
+use crate::script::host::Host;
+use crate::source::request::{Opening, SampleParts, ServedRole};
 use crate::sys::own_tid::{kernel_tid, tid_in_records};
 
 /// Returns this thread's number in the kernel's filters, if an event uses it.
@@ -20,6 +27,44 @@ pub(super) fn own_tid(catalog: &MachineCatalog, roles: &[Role]) -> anyhow::Resul
 /// A filter does not fit its event.
 pub(super) fn openings(roles: &[Role]) -> anyhow::Result<Vec<Opening>> {
     plan::plan(roles)?.into_iter().map(|planned| opening(planned, roles)).collect()
+}
+
+/// Returns the openings of a run: limited to the control groups that it watches, and without parts
+/// of samples that nothing reads.
+///
+/// # Errors
+/// A filter does not fit its event, an event cannot be limited to a control group, or the runtime's
+/// own Lua failed.
+pub(super) fn openings_of_run(
+    host: &Host,
+    request: &RunRequest,
+    roles: &[Role],
+    cgroups: Option<&WatchedCgroups>,
+) -> anyhow::Result<Vec<Opening>> {
+    let mut openings = limited(openings(roles)?, cgroups)?;
+    omit_parts(host, request, &mut openings)?;
+    Ok(openings)
+}
+
+/// Leaves out the parts of samples that no role of an opening reads.
+///
+/// # Errors
+/// The runtime's own Lua failed.
+fn omit_parts(host: &Host, request: &RunRequest, openings: &mut [Opening]) -> anyhow::Result<()> {
+    let options = &request.options;
+    let reads_all = options.format == OutputFormat::Events
+        || options.exit_after.is_some()
+        || options.budget.is_some()
+        || text(&request.values, "heatmap").is_some();
+    if reads_all {
+        return Ok(());
+    }
+    let parts = host.sample_parts().context("failed to read what handlers need")?;
+    for opening in openings {
+        let of_roles = opening.roles.iter().filter_map(|served| parts.get(served.role as usize));
+        opening.parts = of_roles.copied().reduce(SampleParts::or).unwrap_or(SampleParts::ALL);
+    }
+    Ok(())
 }
 
 /// Converts a planned opening, with the filter that each of its roles checks itself.
@@ -42,6 +87,7 @@ pub(super) fn opening(planned: plan::PlannedEvent, roles: &[Role]) -> anyhow::Re
         glob: planned.glob,
         filter: planned.filter,
         sampling: planned.sampling,
+        parts: SampleParts::ALL,
         roles: served,
     })
 }

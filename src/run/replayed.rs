@@ -5,14 +5,15 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use super::Outcome;
+use super::files::Files;
 use super::filters::{self, EventOrigin};
 use super::recorded_counts::{check_counts, counted, sampled};
 use super::recorded_frames::Frames;
 use super::request::{RunOptions, RunRequest};
 use super::schedule::{Overhead, Schedule};
 use super::scope::setting;
-use super::show::{Files, Show};
-use super::timeline;
+use super::show::Show;
+use super::{database, timeline};
 use crate::base::event::slot::Slot;
 use crate::base::report::draw::{Level, Stamp};
 use crate::base::text::units::human_ns;
@@ -51,6 +52,7 @@ pub(super) fn run(
     let mut batch = Batch::new(roles.len());
     let start = Stamp { wall_ns: replay.wall_ns(), clock_ns: 0 };
     timeline::begin_replayed(request, &host, start, processors)?;
+    database::begin(request, &host)?;
     host.attach(batch.addresses())?;
     let out = super::output(request, start, 0)?;
     let frames = Frames::of(&replay);
@@ -88,7 +90,8 @@ pub(super) fn run(
     show.last(now, &parts, &totals, &coverage);
     show.metrics(now, &mut host, &parts, &coverage);
     show.files(host.take_flames(), now, &coverage, true);
-    show.costs(now, settings, &host, (&cost, None), &coverage);
+    show.written(database::complete(&host, &coverage));
+    show.costs(now, settings, &host, (&cost, None, None), &coverage);
     show.end()?;
     Ok(if coverage.errors > 0 { Outcome::ScriptErrors } else { Outcome::Done })
 }
@@ -226,7 +229,7 @@ impl<'a> Player<'a> {
         match &entry.what {
             RecordedEntry::Event { event, raw, value, .. } => {
                 if !entry.comm.is_empty() {
-                    context.change_tasks(|tasks| tasks.on_comm(tid, pid, &entry.comm));
+                    context.change_tasks(|tasks| tasks.on_comm(tid, pid, &entry.comm, time));
                 }
                 let replay = self.replay.clone();
                 let Some(event) = replay.event(*event) else { return };

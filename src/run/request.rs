@@ -172,9 +172,9 @@ pub enum CountingPlace {
     /// In the kernel; the run is refused if that is not possible.
     Kernel,
     /// In user space.
-    #[default]
     User,
-    /// In the kernel if that is possible.
+    /// In the kernel if that is possible with the same results.
+    #[default]
     Auto,
 }
 

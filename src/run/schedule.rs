@@ -108,6 +108,7 @@ impl Overhead {
             start_ms: self.start_ms,
             compiler,
             budget,
+            program_ns: None,
         }
     }
 }

@@ -4,17 +4,18 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
 
 use super::exports::{ExportedInterval, Exports};
+use super::files::Files;
 use super::filters;
-use super::flames::{self, Flames};
+use super::flames::Flames;
 use super::heatmap::Heatmap;
 use super::profiles::Profiles;
 use super::request::{RunOptions, RunRequest};
 use super::schedule::Overhead;
 use crate::base::report::coverage::Coverage;
-use crate::base::report::draw::{BudgetStats, Draw, Level, Report, Stamp};
+use crate::base::report::draw::{BudgetStats, Draw, Level, Report, Stamp, Stats};
 use crate::output::screen::{Screen, UserRequest};
 use crate::script::aggregate::flame::DrawnGraph;
 use crate::script::context::shared::SharedContext;
@@ -38,45 +39,6 @@ pub(super) struct Show {
     files_failed: Option<anyhow::Error>,
     exports: Exports,
     monitor: Arc<str>,
-}
-
-/// The files that a run writes beside its results.
-pub(super) struct Files {
-    flames: Option<Flames>,
-    profiles: Option<Profiles>,
-    heatmap: Option<Heatmap>,
-    timeline: Option<PathBuf>,
-}
-
-impl Files {
-    /// No files.
-    pub(super) const NONE: Files =
-        Files { flames: None, profiles: None, heatmap: None, timeline: None };
-
-    /// Creates the files that the options request.
-    ///
-    /// # Errors
-    /// A file cannot be written, or two have the same name.
-    pub(super) fn begin(request: &RunRequest) -> anyhow::Result<Files> {
-        let (flames, heatmap) = (Flames::begin(request)?, Heatmap::begin(request)?);
-        if let (Some(flames), Some(heatmap)) = (&flames, &heatmap) {
-            let picture = flames.picture();
-            ensure!(
-                picture != heatmap.path(),
-                "--flame-graph and --heatmap would both write {}; give one of them another name",
-                picture.display()
-            );
-        }
-        let named = |option| flames::text(&request.values, option);
-        for other in ["pprof", "firefox", "heatmap"] {
-            ensure!(
-                named("perfetto").is_none() || named("perfetto") != named(other),
-                "--perfetto and --{other} would both write one file; name two"
-            );
-        }
-        let timeline = named("perfetto").map(PathBuf::from);
-        Ok(Files { flames, profiles: Profiles::begin(request)?, heatmap, timeline })
-    }
 }
 
 impl Show {
@@ -194,10 +156,16 @@ impl Show {
         if self.files_failed.is_some() {
             return;
         }
-        match self.write_files(drawn, time, coverage, last) {
-            Ok(summary) => summary.iter().for_each(|text| self.remark(Some(text))),
+        let written = self.write_files(drawn, time, coverage, last);
+        self.written(written);
+    }
+
+    /// Prints what was written. A failure ends the run.
+    pub(super) fn written(&mut self, written: anyhow::Result<impl IntoIterator<Item = String>>) {
+        match written {
+            Ok(summary) => summary.into_iter().for_each(|text| self.remark(Some(&text))),
             Err(why) => {
-                self.files_failed = Some(why);
+                self.files_failed.get_or_insert(why);
                 self.closed = true;
             }
         }
@@ -312,7 +280,7 @@ impl Show {
         time: f64,
         settings: &RunOptions,
         host: &Host,
-        (cost, budget): (&Overhead, Option<BudgetStats>),
+        (cost, budget, program_ns): (&Overhead, Option<BudgetStats>, Option<f64>),
         coverage: &Coverage,
     ) {
         if settings.stats || settings.verbose > 0 {
@@ -320,7 +288,7 @@ impl Show {
         }
         if settings.stats {
             host.uncompiled().iter().for_each(|place| self.remark(Some(place)));
-            let stats = cost.stats(coverage, host.compiler(), budget);
+            let stats = Stats { program_ns, ..cost.stats(coverage, host.compiler(), budget) };
             self.draw(time, |out, stamp| out.stats(stamp, &stats));
         }
     }

@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use anyhow::{anyhow, bail};
 
 use super::Outcome;
+use super::files::Files;
 use super::request::{RunOptions, RunRequest};
-use super::show::{Files, Show};
+use super::show::Show;
 use crate::base::report::draw::Level;
 use crate::script::context::shared::SharedContext;
 use crate::script::evsel::role::Role;

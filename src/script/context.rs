@@ -9,6 +9,7 @@ use std::rc::Rc;
 use super::aggregate::flame::FlameCounts;
 use crate::base::event::chain::ChainBuilder;
 use crate::base::event::slot::Slot;
+use crate::base::event::value::Value;
 use crate::base::kernel::address::is_kernel_address;
 use crate::base::report::draw::{Draw, Level, Stamp};
 use crate::base::report::frame::{Frame, Space};
@@ -29,6 +30,7 @@ use crate::task::cgroups::Cgroups;
 use crate::task::{Tasks, UNKNOWN, programs};
 use crate::unwind::Unwinder;
 use derived::DerivedEvents;
+use emit::PrintedRole;
 use heat::Heats;
 use notes::EarlyNotes;
 use past::Past;
@@ -54,6 +56,8 @@ pub mod timers;
 pub(super) struct RunContext {
     /// The event of each role, by role index.
     pub(super) roles: Vec<Rc<Event>>,
+    /// Facts about each role for its printing, looked up at the first event that is printed.
+    printed_roles: Vec<Rc<PrintedRole>>,
     /// Events that monitors derive from those of the batch.
     pub(super) derived: DerivedEvents,
     /// Names of tasks.
@@ -101,6 +105,8 @@ pub(super) struct RunContext {
     timeline: Option<Box<TimelineTap>>,
     /// Role of the event that the timeline got last.
     tapped: u16,
+    /// Fields of the event that is printed; empty between two events.
+    fields: Vec<(&'static str, Value<'static>)>,
     /// Frames of the event that is printed.
     pub(super) frames: Vec<Frame>,
     /// In-kernel filters that are evaluated in user space, for the leaf `met`.
@@ -118,6 +124,7 @@ impl RunContext {
     pub(super) fn new(out: Box<dyn Draw>, tasks: Tasks, clock: Clock) -> Self {
         RunContext {
             roles: Vec::new(),
+            printed_roles: Vec::new(),
             derived: DerivedEvents::default(),
             tasks,
             programs: None,
@@ -141,6 +148,7 @@ impl RunContext {
             heats: Heats::default(),
             timeline: None,
             tapped: 0,
+            fields: Vec::new(),
             frames: Vec::new(),
             filters: Vec::new(),
             cgroups: Cgroups::default(),
@@ -157,7 +165,7 @@ impl RunContext {
 
     /// Returns whether an event is hidden for that reason.
     pub(super) fn hides(&self, slot: &Slot) -> bool {
-        self.hidden_of(slot.ev as usize) == Some(slot.pid)
+        self.hide_pid == Some(slot.pid) && self.hidden_of(slot.ev as usize).is_some()
     }
 
     /// Returns the stamp of a time of the run, in nanoseconds.

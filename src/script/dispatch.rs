@@ -28,6 +28,7 @@ mod handlers;
 mod predicate;
 mod printer;
 mod sample_fields;
+mod sample_parts;
 pub(super) mod view;
 
 /// Lua side of a run: the tables of the preludes, the views, the drivers, and the error count.

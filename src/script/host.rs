@@ -49,6 +49,7 @@ pub mod job;
 mod memory;
 mod printers;
 pub(in crate::script) mod report;
+mod sample_parts;
 mod setting;
 mod side_band;
 mod sink;

@@ -75,6 +75,8 @@ pub enum OptionKind {
     Size,
     /// Any text.
     Text,
+    /// The text of a file, whose path is typed.
+    TextFile,
     /// A comma-separated list; lists given several times are joined.
     List,
     /// One of several fixed values.
@@ -144,6 +146,7 @@ impl OptionKind {
             OptionKind::Duration(_) => "TIME",
             OptionKind::Size => "SIZE",
             OptionKind::Text => "TEXT",
+            OptionKind::TextFile => "FILE",
             OptionKind::List => "LIST",
             OptionKind::Choice { of, .. } => return Some(of.join("|")),
             OptionKind::CallGraph => "fp|dwarf[,SIZE]|lbr",

@@ -9,6 +9,8 @@
 //! That event is never enabled, so no record is written for it. Nothing is pinned: the kernel
 //! removes events, programs and maps with the process, however that ends.
 
+pub mod followed_tasks;
+
 use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::AsFd as _;
@@ -20,24 +22,29 @@ use crate::bpf::count::{CountLayout, CountMaps, CountedEvent, KeyPart, SummedVal
 use crate::bpf::expression::ExpressionWriter;
 use crate::bpf::integer::{IntegerNode, IntegerWidth};
 use crate::bpf::record_text::RecordText;
+use crate::bpf::task_scope::TaskScope;
 use crate::event::filter::BoundFilter;
 use crate::event::kind::Event;
 use crate::event::sampling::Sampling;
 use crate::sys::attr::{Attr, EVERY_TASK, PerfTarget};
 use crate::sys::bpf::{
-    BpfMap, BpfMapType, BpfProgram, BpfProgramType, CountTable, TableSlot, possible_cpus,
+    BpfMap, BpfMapType, BpfProgram, BpfProgramType, CountTable, MeasuredRuns, TableSlot,
+    possible_cpus,
 };
 use crate::sys::errno::errno;
 use crate::sys::perf::PerfEvent;
 use crate::sys::refusal::{Refusal, RefusedCall};
+use followed_tasks::{CountedTasks, FollowedTasks};
 
 /// Kernel from which on batches of keys can be removed.
 pub const WITH_BATCHES: (u32, u32) = (5, 6);
 /// Kernel from which on programs of tracepoints count the events that they miss.
 pub const WITH_MISSES: (u32, u32) = (6, 7);
 
-/// Number of keys of a new table.
-const ENTRIES: usize = 8192;
+/// Number of keys of a new table, which is created before the run begins: that takes milliseconds.
+const ENTRIES_FIRST: usize = 8192;
+/// Number of keys of the map of the second interval.
+const ENTRIES: usize = 32_768;
 /// Limit of the keys of a table.
 const ENTRIES_MAX: usize = 1 << 20;
 /// Limit of the memory of both maps of a table, in bytes.
@@ -74,13 +81,15 @@ pub fn refusal() -> Option<Refusal> {
     let sum = SummedValue { column: 0, value: IntegerNode::Cpu, of: IntegerWidth::ULONG };
     let name = Some(RecordText::Comm);
     let counted = CountedEvent { key, sums: vec![sum], name, ..CountedEvent::default() };
-    OpenTable::create(&layout, 1).and_then(|table| table.load(&layout, &counted, &[], &[])).err()
+    let table = OpenTable::create(&layout, 1, TaskScope::default());
+    table.and_then(|table| table.load(&layout, &counted, &[], &[])).err()
 }
 
 /// The tables of a run.
 #[derive(Default)]
 pub struct Counting {
     tables: Vec<OpenTable>,
+    tasks: FollowedTasks,
 }
 
 /// A table whose programs are attached.
@@ -97,6 +106,8 @@ struct OpenTable {
     rest_index: u32,
     rest: BpfMap,
     undefined: BpfMap,
+    /// The tasks whose events are counted.
+    scope: TaskScope,
     programs: Vec<HeldProgram>,
     is_counting: bool,
 }
@@ -105,18 +116,42 @@ struct OpenTable {
 struct HeldProgram {
     role: u32,
     program: BpfProgram,
-    _tracepoint: PerfEvent,
+    _tracepoint: HeldTracepoint,
+}
+
+/// The perf event of a tracepoint that holds a program; it is never enabled.
+struct HeldTracepoint {
+    _event: PerfEvent,
+}
+
+impl HeldTracepoint {
+    /// Attaches a program to the tracepoint of an event, on all CPUs. `cpu` is any online CPU.
+    fn attach(program: &BpfProgram, event: &Event, cpu: u32) -> Result<HeldTracepoint, Refusal> {
+        let target = PerfTarget { pid: EVERY_TASK, cpu: cpu as i32 };
+        let attr = attr_of(event).map_err(|_| refused(libc::EINVAL))?;
+        let open = PerfEvent::open(&attr, target, &event.name)?.event;
+        program.attach(open.as_fd())?;
+        Ok(HeldTracepoint { _event: open })
+    }
 }
 
 impl Counting {
-    /// Loads and attaches the programs of tables. Nothing is counted before [`Counting::begin`].
-    /// `cpu` is any online CPU.
+    /// Loads and attaches the programs of tables, for events of these tasks. Nothing is counted
+    /// before [`Counting::begin`]. `cpu` is any online CPU.
     ///
     /// # Errors
     /// The kernel refuses a map, an event, a program or its attachment.
-    pub fn open(tables: &[CountedTable], cpu: u32) -> Result<Counting, Refusal> {
-        let tables = tables.iter().map(|table| OpenTable::open(table, cpu));
-        Ok(Counting { tables: tables.collect::<Result<_, _>>()? })
+    pub fn open(
+        tables: &[CountedTable],
+        tasks: &CountedTasks,
+        cpu: u32,
+    ) -> Result<Counting, Refusal> {
+        if tables.is_empty() {
+            return Ok(Counting::default());
+        }
+        let tasks = FollowedTasks::open(tasks, cpu)?;
+        let tables = tables.iter().map(|table| OpenTable::open(table, tasks.scope(), cpu));
+        Ok(Counting { tables: tables.collect::<Result<_, _>>()?, tasks })
     }
 
     /// Returns the roles whose events are counted.
@@ -133,7 +168,14 @@ impl Counting {
             table.slot.set(&table.map)?;
             table.is_counting = true;
         }
-        // Not before: creating a map takes some milliseconds.
+        Ok(())
+    }
+
+    /// Creates the maps of the next interval, once the run has begun: that takes some milliseconds.
+    ///
+    /// # Errors
+    /// The kernel refuses a map.
+    pub fn prepare_next(&mut self) -> io::Result<()> {
         self.tables.iter_mut().try_for_each(OpenTable::add_spare)
     }
 
@@ -167,6 +209,20 @@ impl Counting {
         programs.map(|held| held.program.misses().unwrap_or(0)).sum()
     }
 
+    /// Returns the runs of all programs that the kernel has measured.
+    pub fn measured(&self) -> MeasuredRuns {
+        let programs = self.tables.iter().flat_map(|table| &table.programs);
+        programs.fold(MeasuredRuns::default(), |sum, held| {
+            let one = held.program.measured().unwrap_or_default();
+            MeasuredRuns { runs: sum.runs + one.runs, ns: sum.ns + one.ns }
+        })
+    }
+
+    /// Returns how many children of watched threads were not watched for lack of room.
+    pub fn unfollowed(&self) -> u64 {
+        self.tasks.unfollowed()
+    }
+
     /// Returns how many operations on counted events C does not define.
     pub fn undefined(&self) -> u64 {
         let of_table = |table: &OpenTable| {
@@ -178,13 +234,18 @@ impl Counting {
 
     /// Returns the number of tracepoints that are closed when this is dropped.
     pub fn tracepoints(&self) -> usize {
-        self.tables.iter().map(|table| table.programs.len()).sum()
+        let of_tables: usize = self.tables.iter().map(|table| table.programs.len()).sum();
+        of_tables + self.tasks.tracepoints()
     }
 }
 
 impl OpenTable {
     /// Creates an empty table without programs.
-    fn create(layout: &CountLayout, entries: usize) -> Result<OpenTable, Refusal> {
+    fn create(
+        layout: &CountLayout,
+        entries: usize,
+        scope: TaskScope,
+    ) -> Result<OpenTable, Refusal> {
         let map = CountTable::create(layout.key_bytes(), layout.value_bytes(), entries)?;
         Ok(OpenTable {
             reader: RowReader::new(layout.clone()),
@@ -195,21 +256,20 @@ impl OpenTable {
             rest_index: 0,
             rest: BpfMap::create(BpfMapType::PerCpuArray, layout.value_bytes(), 2)?,
             undefined: BpfMap::create(BpfMapType::PerCpuArray, 8, 1)?,
+            scope,
             programs: Vec::new(),
             is_counting: false,
         })
     }
 
-    fn open(table: &CountedTable, cpu: u32) -> Result<OpenTable, Refusal> {
+    fn open(table: &CountedTable, scope: TaskScope, cpu: u32) -> Result<OpenTable, Refusal> {
         let layout = &table.layout;
         let cpus = possible_cpus().map_err(|why| refused(errno(&why)))?;
-        let mut open = OpenTable::create(layout, ENTRIES.min(entries_max(layout, cpus)))?;
+        let mut open =
+            OpenTable::create(layout, ENTRIES_FIRST.min(entries_max(layout, cpus)), scope)?;
         for role in &table.roles {
             let program = open.load(layout, &role.counted, &role.filters, &role.conditions)?;
-            let target = PerfTarget { pid: EVERY_TASK, cpu: cpu as i32 };
-            let attr = attr_of(&role.event).map_err(|_| refused(libc::EINVAL))?;
-            let tracepoint = PerfEvent::open(&attr, target, &role.event.name)?.event;
-            program.attach(tracepoint.as_fd())?;
+            let tracepoint = HeldTracepoint::attach(&program, &role.event, cpu)?;
             open.programs.push(HeldProgram { role: role.role, program, _tracepoint: tracepoint });
         }
         Ok(open)
@@ -227,6 +287,7 @@ impl OpenTable {
             active: self.active.number(),
             rest: self.rest.number(),
             undefined: self.undefined.number(),
+            scope: self.scope,
         };
         let code = counted.program(layout, maps, |code, fail| {
             filters.iter().for_each(|filter| filter.assemble(code, fail));
@@ -267,7 +328,8 @@ impl OpenTable {
     /// Creates the empty map, if there is none.
     fn add_spare(&mut self) -> io::Result<()> {
         if self.spare.is_none() {
-            let spare = self.another(self.map.entries());
+            let most = entries_max(self.reader.layout(), possible_cpus()?);
+            let spare = self.another(self.map.entries().max(ENTRIES).min(most));
             let spare = spare.map_err(|why| io::Error::from_raw_os_error(why.errno))?;
             self.spare = Some(spare);
         }

@@ -5,8 +5,7 @@
 //! removed while a ring is in use (`rings`). If only some tasks are watched, an event is opened per
 //! task and CPU with `inherit`, and still writes to the CPU's ring. If that needs more file
 //! descriptors than the limit, events are opened CPU-wide and filtered by task in user space
-//! (`OpenedSource::tasks_checked`): an in-kernel filter could not follow threads that are created
-//! later.
+//! (`OpenedSource::tasks_checked`): an in-kernel filter could not follow threads created later.
 //!
 //! Function probes are always opened CPU-wide and filtered by task in user space. A fork would
 //! create an inherited probe anew: the kernel then reads the string with the probe's location
@@ -26,6 +25,7 @@ pub(super) mod open_event;
 pub(super) mod opened;
 pub mod probe_limit;
 pub(super) mod rings;
+mod sample_parts;
 mod script_fields;
 pub mod try_open;
 pub mod user_text;
@@ -36,8 +36,7 @@ use std::sync::Arc;
 
 use super::request::{Opening, RefusedCondition, SourceRequest};
 use super::ring::ids::Ids;
-use crate::base::text::cpulist;
-use crate::base::text::units::counted;
+use crate::base::text::{cpulist, units::counted};
 use crate::event::kind::function::fetched::check_layout;
 use crate::sys::attr::{Attr, EVERY_TASK, PerfTarget};
 use crate::sys::bpf::OutputArray;
@@ -47,8 +46,7 @@ use crate::sys::limits::raise_nofile;
 use crate::sys::perf::{Membership, OpenResult, PerfEvent};
 use crate::sys::progress::Progress;
 use crate::sys::refusal::{Refusal, RefusedCall};
-use crate::sys::signal;
-use crate::sys::tasks::any_alive;
+use crate::sys::{signal, tasks::any_alive};
 use counted_members::MemberProbes;
 use function_links::FunctionLinks;
 use groups::{CounterGroups, OpenParams, cgroup_of};
@@ -58,6 +56,7 @@ use open_event::{GroupPlace, OpenEvent};
 use opened::OpenedSource;
 use probe_limit::{allow, probes_of};
 use rings::{common, layout_of_owner, open_rings, pages_of};
+use sample_parts::omit_parts;
 use user_text::UserTextPrograms;
 
 /// Opens all rings and events, disabled.
@@ -174,6 +173,7 @@ pub(super) fn open_event(
     let tasks = tasks.filter(|_| !opening.is_cpu_wide());
     let common = common(request, pages_of(&opened.rings), tasks.is_some());
     let mut attr = attr::of_event(event, &opening.sampling, common)?;
+    omit_parts(&mut attr, opening);
     let on = opening.named().any(|role| !request.off.contains(&role));
     // Does not depend on `on`: other events may join the group.
     let on_exec = request.workload && !opening.is_cpu_wide();

@@ -70,8 +70,32 @@ pub struct Opening {
     pub filter: Option<Filter>,
     /// How it is sampled.
     pub sampling: Sampling,
+    /// Parts of its samples that are read.
+    pub parts: SampleParts,
     /// Roles that it serves.
     pub roles: Vec<ServedRole>,
+}
+
+/// Parts of a sample that are omitted if nothing reads them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SampleParts {
+    /// Its time. Samples without a time are not older than the last look at their ring before them;
+    /// neither order nor time spans can be found from them.
+    pub time: bool,
+    /// Its process. The thread is in a tracepoint's record, too.
+    pub process: bool,
+}
+
+impl SampleParts {
+    /// All parts.
+    pub const ALL: SampleParts = SampleParts { time: true, process: true };
+
+    /// Returns the parts of either.
+    #[must_use]
+    pub fn or(self, other: SampleParts) -> SampleParts {
+        let (time, process) = (self.time | other.time, self.process | other.process);
+        SampleParts { time, process }
+    }
 }
 
 /// A role that an opening serves.

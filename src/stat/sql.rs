@@ -2,34 +2,39 @@
 //!
 //! Each event of the run has a table with its name without the system (`sched__sched_switch` where
 //! two would have one name), its fields as columns, and `_time _cpu _pid _tid _comm`. Rows are
-//! inserted as they come, into a database in memory; the query runs at the end of the interval,
-//! after which the tables are empty again.
+//! inserted as they come, into a database in memory, or into a file that keeps them; the
+//! query runs at the end of the interval and sees the rows of that interval. Beyond the limit of
+//! rows it sees a sample.
 //!
 //! A query reads: an authorizer refuses everything but SELECT and functions, so that it cannot
-//! attach or write another file. The run's interrupt and a time limit stop a long query.
+//! attach or write another file. The run's interrupt and a time limit stop a long query, a memory
+//! limit a large one.
 
 mod authorizer;
 mod events;
 mod functions;
+mod kept;
+mod result;
+mod sample;
 mod value;
 
 pub use events::{EventTable, SqlEvents, SqlSample, SqlSource, VisitEvent};
+pub use result::SqlResult;
 
 use super::leaf::{BorrowedEvent, EventLeaf};
 use crate::base::event::value::Value;
-use crate::base::report::draw::Cell;
 use authorizer::Restriction;
-use rusqlite::types::ValueRef;
+use result::failed;
 use rusqlite::{Connection, Statement};
+use sample::RowSample;
+use std::path::PathBuf;
 use std::rc::Rc;
 use value::{SqlParameter, quoted};
 
-/// Instructions of a query between two checks whether it is to be stopped.
-const STEPS: i32 = 10_000;
 /// Compiled statements that are kept: one for each event.
 const STATEMENTS: usize = 1024;
-/// Maximum number of rows of a result; further ones are counted.
-const RESULT_ROWS: usize = 100_000;
+/// Rows between two checks of the memory of the tables.
+const CHECKED_ROWS: u64 = 4096;
 
 /// A database of events and its query.
 pub struct SqlStore {
@@ -40,49 +45,41 @@ pub struct SqlStore {
     /// By role.
     tables: Vec<StoredTable>,
     are_created: bool,
-    /// Maximum number of rows of an interval, and their number so far.
-    limit: u64,
-    rows: u64,
-    losses: SqlLosses,
-}
-
-/// Counts of events and rows that were not stored or not shown.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SqlLosses {
-    /// Events beyond the limit, or that SQLite refused.
-    pub dropped: u64,
+    /// The file that keeps the rows; without one they are removed after each interval.
+    file: Option<PathBuf>,
+    sample: RowSample,
+    /// Memory limit of the tables, in bytes, and whether it is reached.
+    memory: u64,
+    is_full: bool,
+    /// Events that SQLite refused or that had no room, and rows of results that were not shown.
+    dropped: u64,
 }
 
 struct StoredTable {
     insert: String,
     columns: usize,
+    /// Its name, quoted.
     name: String,
-}
-
-/// The rows of a query.
-#[derive(Debug, Default)]
-pub struct SqlResult {
-    /// Names of the columns.
-    pub columns: Vec<String>,
-    /// The rows, each as long as `columns`.
-    pub rows: Vec<Vec<Cell>>,
 }
 
 impl SqlStore {
     /// Returns an empty database with a query. `limit` is the maximum number of rows of an
-    /// interval.
+    /// interval, `memory` that of bytes of all databases of the run.
     ///
     /// # Errors
     /// SQLite cannot be opened; a sentence.
-    pub fn open(query: &str, events: &Rc<SqlEvents>, limit: u64) -> Result<SqlStore, String> {
-        let failed = |why: rusqlite::Error| why.to_string();
-        let mut db = Connection::open_in_memory().map_err(failed)?;
-        // Nothing is undone, so no journal is needed. One transaction for all rows.
-        db.execute_batch("PRAGMA journal_mode = OFF; PRAGMA temp_store = MEMORY; BEGIN")
-            .map_err(failed)?;
-        functions::register(&db).map_err(failed)?;
-        let restriction = Restriction::begin(&mut db).map_err(failed)?;
-        db.set_prepared_statement_cache_capacity(STATEMENTS);
+    pub fn open(
+        query: &str,
+        events: &Rc<SqlEvents>,
+        limit: u64,
+        memory: usize,
+    ) -> Result<SqlStore, String> {
+        let db = Connection::open_in_memory().map_err(|why| why.to_string())?;
+        // Of the process: tables get half of it, so that an insertion does not reach the limit.
+        // The rest is for sorting and for results.
+        db.pragma_update(None, "hard_heap_limit", memory as i64).map_err(|why| why.to_string())?;
+        // No row is undone, so the tables in memory need no journal.
+        let (db, restriction) = prepared(db, "PRAGMA journal_mode = OFF")?;
         Ok(SqlStore {
             db,
             restriction,
@@ -90,9 +87,11 @@ impl SqlStore {
             events: events.clone(),
             tables: Vec::new(),
             are_created: false,
-            limit,
-            rows: 0,
-            losses: SqlLosses::default(),
+            file: None,
+            sample: RowSample::new(limit),
+            memory: memory as u64 / 2,
+            is_full: false,
+            dropped: 0,
         })
     }
 
@@ -126,12 +125,13 @@ impl SqlStore {
         let columns: Vec<String> = names.iter().map(|name| quoted(name)).collect();
         let (name, list) = (quoted(&table.name), columns.join(", "));
         // Two roles of one event share its table.
-        let create = format!("CREATE TABLE IF NOT EXISTS {name} ({list})");
+        let create = format!("CREATE TABLE IF NOT EXISTS main.{name} ({list})");
         self.restriction
             .lift(&self.db, |db| db.execute_batch(&create))
             .map_err(|why| format!("table {name}: {why}"))?;
-        let places = vec!["?"; columns.len()].join(", ");
-        let insert = format!("INSERT INTO {name} VALUES ({places})");
+        let places = vec!["?"; columns.len() + 1].join(", ");
+        // A view of the interval may have the same name.
+        let insert = format!("INSERT INTO main.{name} (rowid, {list}) VALUES ({places})");
         Ok(StoredTable { insert, columns: columns.len(), name })
     }
 
@@ -149,79 +149,131 @@ impl SqlStore {
         sample: &SqlSample<'_>,
         values: &mut dyn Iterator<Item = (&str, Value<'_>)>,
     ) {
-        if self.rows >= self.limit {
-            self.losses.dropped += 1;
-            return;
+        if self.sample.is_full() {
+            self.compact();
         }
         let Some(table) = self.tables.get(role) else { return };
+        let Some(number) = self.sample.take() else { return };
+        if self.is_full {
+            self.dropped += 1;
+            return;
+        }
         let inserted = self.restriction.lift(&self.db, |db| {
             let mut statement = db.prepare_cached(&table.insert)?;
-            let mut place = 0;
+            statement.raw_bind_parameter(1, number)?;
+            let mut place = 1;
             for parameter in sample.parameters() {
                 place += 1;
                 statement.raw_bind_parameter(place, parameter)?;
             }
-            for (_, value) in values.take(table.columns - place) {
+            for (_, value) in values.take(table.columns + 1 - place) {
                 place += 1;
                 statement.raw_bind_parameter(place, SqlParameter(value))?;
             }
-            for place in place + 1..=table.columns {
+            for place in place + 1..=table.columns + 1 {
                 statement.raw_bind_parameter(place, rusqlite::types::Null)?;
             }
             statement.raw_execute()
         });
-        match inserted {
-            Ok(_) => self.rows += 1,
-            Err(_) => self.losses.dropped += 1,
+        if inserted.is_err() {
+            self.dropped += 1;
         }
+        if number.cast_unsigned() % CHECKED_ROWS == 0 && self.file.is_none() {
+            self.is_full = self.bytes().is_none_or(|bytes| bytes > self.memory);
+        }
+    }
+
+    /// Returns the bytes of the tables.
+    fn bytes(&self) -> Option<u64> {
+        let read = |name| {
+            let lifted = |db: &Connection| db.pragma_query_value(None, name, |row| row.get(0));
+            self.restriction.lift(&self.db, lifted).ok()
+        };
+        let (pages, size): (i64, i64) = (read("page_count")?, read("page_size")?);
+        Some(pages.checked_mul(size)?.cast_unsigned())
+    }
+
+    /// Removes the rows of the interval that are not in the sample.
+    fn compact(&mut self) {
+        let (since, exponent) = (self.sample.since(), self.sample.exponent());
+        for StoredTable { name, .. } in &self.tables {
+            let delete = format!(
+                "DELETE FROM main.{name} WHERE rowid >= {since} AND NOT in_sample(rowid, {exponent})"
+            );
+            // Rows that stay are hidden by the view.
+            let _ = self.restriction.lift(&self.db, |db| db.execute_batch(&delete));
+        }
+        self.sample.compacted();
+    }
+
+    /// Lets the query see the rows of the interval that are in the sample.
+    fn show_interval(&self) -> rusqlite::Result<()> {
+        let (since, exponent) = (self.sample.since(), self.sample.exponent());
+        let is_part = self.file.is_some() || exponent > 0;
+        let mut script = String::new();
+        for StoredTable { name, .. } in &self.tables {
+            script += &format!("DROP VIEW IF EXISTS temp.{name};");
+            if is_part {
+                script += &format!(
+                    "CREATE TEMP VIEW {name} AS SELECT * FROM main.{name} \
+                     WHERE rowid >= {since} AND in_sample(rowid, {exponent});"
+                );
+            }
+        }
+        self.restriction.lift(&self.db, |db| db.execute_batch(&script))
     }
 
     /// Runs the query.
     ///
     /// # Errors
-    /// It is invalid, or `is_stopped` returned true while it ran; a sentence.
+    /// It is invalid, it needs more memory than its limit, or `is_stopped` returned true while it
+    /// ran; a sentence.
     pub fn result(&mut self, is_stopped: fn() -> bool) -> Result<SqlResult, String> {
         self.create()?;
-        functions::look_up_in(&self.events);
-        let failed = |why: rusqlite::Error| match why.sqlite_error_code() {
-            Some(rusqlite::ErrorCode::OperationInterrupted) => {
-                "the query was stopped, by an interrupt or after its time limit".to_owned()
-            }
-            _ => why.to_string(),
-        };
-        self.db.progress_handler(STEPS, Some(is_stopped)).map_err(failed)?;
-        let mut statement = self.prepare()?;
-        let columns: Vec<String> = statement.column_names().map(str::to_owned).collect();
-        let mut found = SqlResult { columns, rows: Vec::new() };
-        let mut rows = statement.query([]).map_err(failed)?;
-        let mut beyond = 0;
-        while let Some(row) = rows.next().map_err(failed)? {
-            if found.rows.len() == RESULT_ROWS {
-                beyond += 1;
-                continue;
-            }
-            let cell = |i| row.get_ref(i).map(cell_of).unwrap_or(Cell::Empty);
-            found.rows.push((0..found.columns.len()).map(cell).collect());
-        }
-        drop(rows);
-        drop(statement);
-        self.losses.dropped += beyond;
+        // Without an open transaction, which the failure of a query would undo.
+        self.commit()?;
+        let found = self.show_interval().map_err(failed);
+        let found = found.and_then(|()| self.select(is_stopped));
+        self.begin()?;
+        let (found, beyond) = found?;
+        self.dropped += beyond;
         Ok(found)
+    }
+
+    fn commit(&self) -> Result<(), String> {
+        if self.db.is_autocommit() {
+            return Ok(());
+        }
+        self.restriction.lift(&self.db, |db| db.execute_batch("COMMIT")).map_err(failed)
+    }
+
+    fn begin(&self) -> Result<(), String> {
+        self.restriction.lift(&self.db, |db| db.execute_batch("BEGIN")).map_err(failed)
     }
 
     /// Starts the next interval.
     pub fn restart(&mut self) {
-        self.rows = 0;
+        self.sample.restart();
+        self.is_full = false;
+        if self.file.is_some() {
+            return;
+        }
         for table in &self.tables {
-            let delete = format!("DELETE FROM {}", table.name);
+            let delete = format!("DELETE FROM main.{}", table.name);
             // Without conditions, SQLite frees the pages of the table.
             let _ = self.restriction.lift(&self.db, |db| db.execute_batch(&delete));
         }
     }
 
-    /// Returns what was not stored or not shown since the start.
-    pub fn losses(&self) -> SqlLosses {
-        self.losses
+    /// Returns how many events each row of the interval stands for.
+    pub fn weight(&self) -> u64 {
+        self.sample.weight()
+    }
+
+    /// Returns the number of events that no query saw, and of rows that were not shown, since the
+    /// start.
+    pub fn dropped(&self) -> u64 {
+        self.dropped + self.sample.omitted()
     }
 }
 
@@ -238,16 +290,13 @@ impl EventLeaf for SqlStore {
     }
 }
 
-fn cell_of(value: ValueRef<'_>) -> Cell {
-    match value {
-        ValueRef::Null => Cell::Empty,
-        ValueRef::Integer(value) => Cell::Int(value.into()),
-        ValueRef::Real(value) => Cell::Num(value),
-        ValueRef::Text(text) => Cell::Text(String::from_utf8_lossy(text).into_owned()),
-        ValueRef::Blob(bytes) => {
-            Cell::Text(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
-        }
-    }
+/// Returns a connection that only reads, except for the runtime's own work, in a transaction.
+fn prepared(mut db: Connection, settings: &str) -> Result<(Connection, Restriction), String> {
+    db.execute_batch(&format!("{settings}; PRAGMA temp_store = MEMORY; BEGIN")).map_err(failed)?;
+    functions::register(&db).map_err(failed)?;
+    let restriction = Restriction::begin(&mut db).map_err(failed)?;
+    db.set_prepared_statement_cache_capacity(STATEMENTS);
+    Ok((db, restriction))
 }
 
 #[cfg(test)]

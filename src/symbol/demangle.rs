@@ -25,6 +25,10 @@ const MANGLED_MAX: usize = 1 << 14;
 /// Maximum number of bytes of the cached names, mangled and as they are shown.
 const CACHE_MAX: usize = 16 << 20;
 
+/// Prefixes of mangled names of C++ (Itanium C++ ABI, 5.1.2). Without one, a name such as `m` would
+/// be taken for a type: `unsigned long`.
+const CPP: [&str; 3] = ["_Z", "__Z", "_GLOBAL_"];
+
 /// Names of one object.
 #[derive(Default)]
 pub(super) struct DemangledNames {
@@ -76,9 +80,12 @@ fn demangled(name: &str) -> Option<String> {
     // discarded.
     let read = quietly(|| match rustc_demangle::try_demangle(name) {
         Ok(rust) => write!(text, "{rust:#}").is_ok(),
-        Err(_) => cpp_demangle::Symbol::new(name).is_ok_and(|cpp| {
-            cpp.structured_demangle(&mut text, &DemangleOptions::default()).is_ok()
-        }),
+        Err(_) if CPP.iter().any(|prefix| name.starts_with(prefix)) => {
+            cpp_demangle::Symbol::new(name).is_ok_and(|cpp| {
+                cpp.structured_demangle(&mut text, &DemangleOptions::default()).is_ok()
+            })
+        }
+        Err(_) => false,
     });
     match (read?, text.is_full) {
         (true, false) => Some(text.text),
@@ -135,6 +142,9 @@ mod tests {
             ("_ZNSt6vectorIiE9push_backEi", "std::vector<int>::push_back(int)"),
             ("_Znothing", "_Znothing"),
             ("main.cold", "main.cold"),
+            ("m", "m"),
+            ("f", "f"),
+            ("St", "St"),
             ("", ""),
         ] {
             assert_eq!(&*DemangledNames::default().of_function(name), shown);

@@ -43,6 +43,17 @@ pub fn open(path: &str) -> anyhow::Result<OwnedFd> {
     }
 }
 
+/// Returns whether the hierarchy with the controller is that of version 2.
+pub fn is_version_2() -> bool {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let of_version_1 = mounts.lines().filter(|line| line.split(' ').nth(2) == Some("cgroup"));
+    let has_controller = |line: &str| {
+        let options = line.split(' ').nth(3).unwrap_or_default();
+        options.split(',').any(|option| option == "perf_event")
+    };
+    hierarchy(&mounts).is_some() && !of_version_1.into_iter().any(has_controller)
+}
+
 /// The hierarchy whose ids samples contain (`PERF_SAMPLE_CGROUP`).
 #[derive(Debug)]
 pub struct CgroupHierarchy {

@@ -20,6 +20,10 @@ pub const CONNECTIONS: usize = 32;
 /// Time from the acceptance of a connection until it is closed.
 pub const DEADLINE: Duration = Duration::from_secs(10);
 
+/// Pause after a connection could not be accepted: without free descriptors it stays ready, and
+/// polling would not wait.
+const PAUSE: Duration = Duration::from_secs(1);
+
 /// A request: its path, and the header `Accept`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScrapeRequest {
@@ -91,27 +95,35 @@ impl Endpoint {
         wake.set_nonblocking(true)?;
         let mut wake = wake;
         let mut connections: Vec<Connection> = Vec::with_capacity(CONNECTIONS);
+        let mut paused_until = None;
         loop {
-            self.wait(&wake, &connections)?;
+            self.wait(&wake, &connections, paused_until)?;
             if is_closed(&mut wake) {
                 return Ok(());
             }
             scraped.woken();
-            self.accept(&mut connections);
             let now = Instant::now();
+            if paused_until.is_none_or(|until| until <= now) {
+                paused_until = self.accept(&mut connections).err().map(|_| now + PAUSE);
+            }
             connections.retain_mut(|one| now < one.deadline() && one.advance(scraped));
         }
     }
 
-    /// Waits until there is something to do.
-    fn wait(&self, wake: &UnixStream, connections: &[Connection]) -> io::Result<()> {
+    /// Waits until there is something to do. Accepts no connection before `paused_until`.
+    fn wait(
+        &self,
+        wake: &UnixStream,
+        connections: &[Connection],
+        paused_until: Option<Instant>,
+    ) -> io::Result<()> {
         let now = Instant::now();
-        let left =
-            connections.iter().map(|one| one.deadline().saturating_duration_since(now)).min();
+        let ends = connections.iter().map(Connection::deadline).chain(paused_until);
+        let left = ends.map(|end| end.saturating_duration_since(now)).min();
         // Rounded up, so that the deadline has passed afterwards.
         let timeout = left.map_or(-1, |left| left.as_millis() as i32 + 1);
         let mut fds = vec![super::poll::waiting(wake.as_fd(), false)];
-        if connections.len() < CONNECTIONS {
+        if connections.len() < CONNECTIONS && paused_until.is_none_or(|until| until <= now) {
             fds.push(super::poll::waiting(self.listener.as_fd(), false));
         }
         fds.extend(connections.iter().map(|one| super::poll::waiting(one.fd(), one.writes())));
@@ -119,15 +131,20 @@ impl Endpoint {
     }
 
     /// Accepts connections up to the limit. One that ends before it is accepted is skipped.
-    fn accept(&self, connections: &mut Vec<Connection>) {
+    ///
+    /// # Errors
+    /// A connection cannot be accepted now, for example because all descriptors are in use.
+    fn accept(&self, connections: &mut Vec<Connection>) -> io::Result<()> {
         while connections.len() < CONNECTIONS {
             match self.listener.accept() {
                 Ok((stream, _)) => connections.extend(Connection::new(stream, DEADLINE).ok()),
                 Err(why) if why.kind() == ErrorKind::Interrupted => {}
                 Err(why) if why.kind() == ErrorKind::ConnectionAborted => {}
-                Err(_) => return,
+                Err(why) if why.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(why) => return Err(why),
             }
         }
+        Ok(())
     }
 }
 

@@ -133,9 +133,9 @@ function t:clear() end
 function t:adding(first, n) end
 
 --- Counts the events of an evsel by key, without a handler:
---- `rows:count(evsel "sched:sched_switch", { key = "prev_pid" })`. With `--where auto`, the kernel
---- counts if it can evaluate the expressions, and no record is written; otherwise the records are
---- counted in user space, with the same results. See docs/in-kernel.md.
+--- `rows:count(evsel "sched:sched_switch", { key = "prev_pid" })`. The kernel counts if it can
+--- evaluate the expressions, and no record is written; otherwise the records are counted in user
+--- space, with the same results. See docs/in-kernel.md.
 ---@param ev perilune.Evsel
 ---@param of perilune.CountOptions
 ---@return perilune.Kv
@@ -155,8 +155,9 @@ function t:each() end
 --- its fields, and `_time` (nanoseconds since the run began), `_cpu`, `_pid`, `_tid`, `_comm`. An
 --- unsigned value above 2^63 is its negative counterpart; an array is text, `[1,2]`. The functions
 --- `ksymbol`, `comm_get`, `syscall_name`, `ntohl`, `ntohs`, `htonl` and `htons` are those of
---- expressions. A query only reads, and has 5 s. Events beyond `rows` in an interval are counted as
---- evicted.
+--- expressions. A query only reads, and has 5 s. If an interval has more events than `rows`, the
+--- tables are a sample, and `weight()` is the number of events that each row stands for; the events
+--- beyond it are counted as evicted.
 ---
 ---     local calls = sql { "SELECT syscall_name(id) AS call, count(*) FROM sys_enter GROUP BY id" }
 ---     evsel("raw_syscalls:sys_enter", function(e) calls:add(e) end)

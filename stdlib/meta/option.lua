@@ -42,6 +42,7 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---| "firefox" # --firefox FILE: the stacks as a profile for the Firefox Profiler
 ---| "diff" # --diff OLD: the difference to an older flame graph
 ---| "perfetto" # --perfetto FILE: a timeline of the events, and of what `span` adds
+---| "database" # --database FILE: the events of the first `sql`, in a SQLite database
 ---| "heatmap" # --heatmap FILE: the delays of `heat_map`, without it the times of the events
 ---| "perins" # --perins: a table per instance; see `perins()`
 ---| "freq" # -F: samples per second; Dflt: 100
@@ -67,6 +68,7 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---@field diff false|string OLD of --diff
 ---@field heatmap false|string FILE of --heatmap
 ---@field perfetto false|string FILE of --perfetto
+---@field database false|string FILE of --database
 ---@field freq? integer samples per second, of -F
 ---@field period? integer events per sample, of -c
 ---@field perins boolean whether --perins was given
@@ -140,6 +142,12 @@ function size(spec) end
 ---@param spec perilune.OptionSpec
 ---@return perilune.Option
 function text(spec) end
+
+--- The text of a file, at most 1 MiB of UTF-8: `text_file { "script", value = "FILE" }`. `opt` has
+--- the text.
+---@param spec perilune.OptionSpec
+---@return perilune.Option
+function text_file(spec) end
 
 --- One of a list of values: `choice { "impl", of = { "delay", "pair" }, default = "delay" }`.
 ---@param spec perilune.ChoiceSpec

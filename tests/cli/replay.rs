@@ -89,7 +89,6 @@ proptest! {
         let start = Stamp { wall_ns: WALL_NS, clock_ns: 7 };
         let text = recorded(start, |events| {
             let stamp = Stamp { wall_ns: WALL_NS, clock_ns: 7 + time };
-            let fields = &mut fields.iter().copied();
             let of_name =
                 |name: &String| Frame { symbol: Some(name.as_str().into()), ..Frame::default() };
             let stack: Vec<Frame> = stack.iter().map(of_name).collect();
@@ -103,7 +102,8 @@ proptest! {
                 flags,
                 common: [0; 2],
                 name,
-                fields,
+                role: None,
+                fields: &fields,
                 text: EventText::Fields,
                 extra: &[],
                 detail: None,
@@ -261,7 +261,8 @@ fn written(replay: &Replay) -> String {
                 flags: *b"....",
                 common: [2, 3].map(|at| if format.is_some() { raw[at] } else { 0 }),
                 name: &event.name,
-                fields: &mut fields.into_iter(),
+                role: None,
+                fields: &fields,
                 text: EventText::Fields,
                 extra: &[],
                 detail: None,

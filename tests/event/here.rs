@@ -62,7 +62,7 @@ pub(crate) fn passing(
             other => panic!("{other:?}"),
         };
         // The task's name at the time of the event.
-        context.change_tasks(|tasks| tasks.on_comm(tid, tid, &names[index]));
+        context.change_tasks(|tasks| tasks.on_comm(tid, tid, &names[index], index as f64));
         for role in 0..predicates.len() as u16 {
             batch.push(Slot {
                 time: index as f64,

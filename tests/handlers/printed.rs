@@ -98,3 +98,20 @@ fn a_heat_map_that_is_declared_twice_counts_its_losses_once() {
     let (_, out, err) = replay(script, &["--json"]);
     assert!(out.contains(r#""disordered":2,"#), "{out}{err}");
 }
+
+#[test]
+fn a_column_that_is_too_wide_is_an_error_of_the_script() {
+    for (option, most) in [("decimals = 70000", 20), ("width = 1e9", 1000), ("width = -1", 1000)] {
+        let script = format!(
+            r#"
+        local m = monitor {{ summary = "a wide column", order = true }}
+        function m.init() evsel("s:x", function() end) end
+        function m.deinit() return report("wide", {{ {{ "n", {option} }} }}, {{ {{ 1.5 }} }}) end
+        return m"#
+        );
+        let (code, out, errors) = replay(&script, &[]);
+        let expected = format!("is a whole number from 0 to {most}");
+        assert!((out + &errors).contains(&expected), "{option}: {errors}");
+        assert_eq!(code, Some(1), "{option}");
+    }
+}

@@ -12,7 +12,7 @@ use perilune::event::sampling::Sampling;
 use perilune::run::catalog::MachineCatalog;
 use perilune::source::live::Live;
 use perilune::source::live::change::Closer;
-use perilune::source::request::{MappingRecords, Opening, ServedRole, SourceRequest};
+use perilune::source::request::{MappingRecords, Opening, SampleParts, ServedRole, SourceRequest};
 use perilune::source::{Batch, SideBand, Sink, UserStack};
 use perilune::sys::cpus::online_cpus;
 
@@ -72,6 +72,7 @@ fn opening(call: &str, role: u32) -> Opening {
         glob: None,
         filter: None,
         sampling: Sampling::default(),
+        parts: SampleParts::ALL,
         roles: vec![ServedRole::unfiltered(role)],
     }
 }

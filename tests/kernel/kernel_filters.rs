@@ -128,7 +128,7 @@ fn conditions_that_the_kernel_does_not_support_are_checked_in_user_space() {
     // so it is checked in user space.
     let event =
         format!("raw_syscalls:sys_enter/common_pid=={pid} && id - {} == 0/", libc::SYS_getppid);
-    let run = watch(&["top", "-e", &event, "-k", "id", "-v"], load);
+    let run = watch(&["top", "-e", &event, "-k", "id", "-v", "--where", "user"], load);
     assert_eq!(run.coverage()["events"], 5000, "{}", run.stderr);
     assert_eq!(run.sum("sys_enter", "id", libc::SYS_getppid), 5000);
     assert_eq!(run.of("row").filter(|row| row["id"] != libc::SYS_getppid).count(), 0);

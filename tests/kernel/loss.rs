@@ -9,7 +9,7 @@ use perilune::event::sampling::Sampling;
 use perilune::run::catalog::MachineCatalog;
 use perilune::source::live::Live;
 use perilune::source::live::change::Closer;
-use perilune::source::request::{MappingRecords, Opening, ServedRole, SourceRequest};
+use perilune::source::request::{MappingRecords, Opening, SampleParts, ServedRole, SourceRequest};
 use perilune::source::{Batch, SideBand, SideBandKind, Sink, UserStack};
 
 use crate::{
@@ -165,6 +165,7 @@ fn getppids(role: u32) -> Opening {
         glob: None,
         filter: None,
         sampling: Sampling::default(),
+        parts: SampleParts::ALL,
         roles: vec![ServedRole::unfiltered(role)],
     }
 }

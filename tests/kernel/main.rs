@@ -17,6 +17,7 @@ mod container_names;
 mod containers;
 mod contrib;
 mod count_modes;
+mod counted_tasks;
 mod counters;
 mod counting;
 mod cpu_time;
@@ -49,6 +50,7 @@ mod profile;
 mod profiles;
 mod relation;
 mod sample_fields;
+mod sample_parts;
 mod scheduling;
 mod script;
 mod side_band;
@@ -107,6 +109,7 @@ fn main() -> ExitCode {
         counters::tests(),
         execs::tests(),
         files::tests(),
+        counted_tasks::tests(),
         counting::tests(),
         cpu_time::tests(),
         flames::tests(),
@@ -134,6 +137,7 @@ fn main() -> ExitCode {
         profiles::tests(),
         relation::tests(),
         sample_fields::tests(),
+        sample_parts::tests(),
         scheduling::tests(),
         script::tests(),
         side_band::tests(),
@@ -337,7 +341,8 @@ fn records_lost_by_a_full_ring_are_counted() {
     let load = load::getppid(CALLS);
     let of = load.pid().to_string();
     let event = "syscalls:sys_enter_getppid";
-    let run = watch(&["top", "-e", event, "-k", "common_pid", "-p", &of, "-m", "1"], load);
+    let tasks = ["-p", &of, "-m", "1", "--where", "user"];
+    let run = watch(&[&["top", "-e", event, "-k", "common_pid"], &tasks[..]].concat(), load);
     let count = |key: &str| run.coverage()[key].as_u64().unwrap_or_default();
     assert!(count("lost") > 0, "a ring of one page held {CALLS} events: {}", run.coverage());
     assert_eq!(count("events") + count("lost"), u64::from(CALLS), "{}", run.coverage());

@@ -1,5 +1,7 @@
 //! SQL over real events: the counts are those of the workload.
 
+use std::io::{BufRead as _, BufReader};
+
 use serde_json::{Value, json};
 
 use crate::live::live_tests;
@@ -9,7 +11,10 @@ use crate::tool::{Run, Tool};
 live_tests! {
     a_query_counts_the_calls_of_the_workload,
     enter_and_exit_of_each_call_are_joined,
-    events_beyond_the_limit_are_counted_as_evicted,
+    beyond_the_limit_a_query_sees_a_sample,
+    a_database_keeps_the_calls_and_has_indexes,
+    a_killed_run_leaves_a_database_of_the_complete_intervals,
+    a_query_is_read_from_a_file,
     an_invalid_query_ends_the_run_before_it_begins,
     a_query_without_an_end_is_stopped_by_an_interrupt,
 }
@@ -59,11 +64,75 @@ fn enter_and_exit_of_each_call_are_joined() {
     assert_eq!((&row["results"], &row["parent"]), (&json!(1), &json!(std::process::id())), "{row}");
 }
 
-fn events_beyond_the_limit_are_counted_as_evicted() {
-    let run = run(1000, "SELECT count(*) AS n FROM sys_enter", &["--rows", "100"]);
-    let stored = rows(&run)[0]["n"].as_u64().expect("a number");
-    assert!((1..=100).contains(&stored), "{stored}");
-    assert_eq!(run.coverage()["evicted"], 1900, "{}", run.coverage());
+fn beyond_the_limit_a_query_sees_a_sample() {
+    let query = "SELECT count(*) AS n, weight() AS weight FROM
+        (SELECT 1 FROM sys_enter UNION ALL SELECT 1 FROM sys_exit)";
+    let run = run(10_000, query, &["--rows", "1000"]);
+    let row = rows(&run)[0];
+    let [stored, weight] = ["n", "weight"].map(|column| row[column].as_u64().expect("a number"));
+    assert!((300..=1000).contains(&stored), "{row}");
+    // 32 events per row: 625 rows, give or take six standard deviations.
+    assert!((16_000..24_000).contains(&(stored * weight)), "{row}");
+    assert_eq!(run.coverage()["evicted"], 20_000 - stored, "{}", run.coverage());
+}
+
+fn a_database_keeps_the_calls_and_has_indexes() {
+    const CALLS: u32 = 5000;
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("calls.db");
+    let file = path.to_str().expect("UTF-8");
+    let run = run(CALLS, "SELECT count(*) AS n FROM sys_exit", &["-o", file]);
+    run.is_complete();
+    assert_eq!(rows(&run)[0]["n"], CALLS);
+    let db = rusqlite::Connection::open(&path).expect("a database");
+    let number = |query: &str| db.query_row(query, [], |row| row.get::<_, i64>(0)).expect(query);
+    let calls = format!("SELECT count(*) FROM sys_enter WHERE id = {}", libc::SYS_getppid);
+    assert_eq!(number(&calls), i64::from(CALLS));
+    let parent = std::process::id();
+    let exits = format!("SELECT count(DISTINCT _time) FROM sys_exit WHERE ret = {parent}");
+    assert_eq!(number(&exits), i64::from(CALLS));
+    assert_eq!(number("SELECT count(*) FROM sqlite_schema WHERE type = 'index'"), 6);
+    assert_eq!(number("SELECT sum(count) FROM coverage"), 0);
+}
+
+fn a_killed_run_leaves_a_database_of_the_complete_intervals() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("calls.db");
+    let mut tool = std::process::Command::new(env!("CARGO_BIN_EXE_perilune"))
+        .args(["sql", "-e", "raw_syscalls:sys_enter", "-i", "100", "-q", "--database"])
+        .arg(&path)
+        .args(["--query", "SELECT count(*) AS n FROM sys_enter", "--json"])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("the built command runs");
+    // Each row is printed after its interval was written.
+    let lines = BufReader::new(tool.stdout.take().expect("a pipe")).lines();
+    let rows = lines.map_while(Result::ok).filter(|line| line.contains(r#""type":"row""#));
+    let counts = rows.take(5).map(|line| {
+        let row: Value = serde_json::from_str(&line).expect("JSON");
+        row["n"].as_i64().expect("a number")
+    });
+    let printed: i64 = counts.sum();
+    tool.kill().expect("it runs");
+    tool.wait().expect("it ended");
+    let db = rusqlite::Connection::open(&path).expect("a database");
+    let count = "SELECT count(*) FROM sys_enter";
+    let kept = db.query_row(count, [], |row| row.get::<_, i64>(0)).expect("a readable database");
+    assert!(printed > 0 && kept >= printed, "{kept} of {printed}");
+}
+
+fn a_query_is_read_from_a_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("query.sql");
+    std::fs::write(&path, "SELECT count(*) AS n, -- the calls\n 7 AS seven FROM sys_enter")
+        .expect("a file");
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_perilune"))
+        .args(["sql", "-e", "raw_syscalls:sys_enter", "--duration", "100ms", "--json"])
+        .arg(&path)
+        .output()
+        .expect("the built command runs");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(stdout.contains(r#""seven":7"#), "{stdout}{output:?}");
 }
 
 fn an_invalid_query_ends_the_run_before_it_begins() {

@@ -7,6 +7,7 @@ mod many_cpus;
 mod meta;
 mod patterns;
 mod sample_fields;
+mod sample_parts;
 mod split_locks;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -82,8 +82,42 @@ impl<'a> Value<'a> {
     }
 }
 
+/// Returns an empty vector in the memory of another one, whose elements were borrowed. `example`
+/// has the type of the new elements, which is that of the old ones with another lifetime.
+pub fn emptied<T, U: Copy>(mut values: Vec<T>, example: U) -> Vec<U> {
+    values.clear();
+    // The closure is never called.
+    values.into_iter().map(|_| example).collect()
+}
+
 /// Reads an integer of 1 to 8 bytes in native byte order, with sign extension.
+#[inline]
 pub fn read_int(bytes: &[u8], signed: bool) -> i128 {
+    let bits = read_bits(bytes, signed);
+    if signed { i128::from(bits.cast_signed()) } else { i128::from(bits) }
+}
+
+/// Reads an integer of 1 to 8 bytes in native byte order as 64 bits, with sign extension. Each size
+/// has a load of its own: a copy of a variable number of bytes is a call of `memcpy`.
+#[inline]
+pub fn read_bits(bytes: &[u8], signed: bool) -> u64 {
+    let (value, bits) = match *bytes {
+        [a] => (u64::from(a), 8),
+        [a, b] => (u64::from(u16::from_ne_bytes([a, b])), 16),
+        [a, b, c, d] => (u64::from(u32::from_ne_bytes([a, b, c, d])), 32),
+        [a, b, c, d, e, f, g, h] => return u64::from_ne_bytes([a, b, c, d, e, f, g, h]),
+        _ => read_odd(bytes),
+    };
+    if !signed {
+        return value;
+    }
+    let shift = 64 - bits;
+    ((value << shift).cast_signed() >> shift).cast_unsigned()
+}
+
+/// Reads an integer of another size: its value, and its number of bits, at least 1.
+#[cold]
+fn read_odd(bytes: &[u8]) -> (u64, u32) {
     let n = bytes.len().min(8);
     let mut wide = [0u8; 8];
     if cfg!(target_endian = "little") {
@@ -91,10 +125,27 @@ pub fn read_int(bytes: &[u8], signed: bool) -> i128 {
     } else {
         wide[8 - n..].copy_from_slice(&bytes[..n]);
     }
-    let value = u64::from_ne_bytes(wide);
-    if !signed || n == 0 {
-        return i128::from(value);
+    (u64::from_ne_bytes(wide), (8 * n as u32).max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_of_each_size_keep_their_sign() {
+        for size in 1..=8 {
+            let negative = (-2i64).to_le_bytes();
+            let bytes = &negative[..size];
+            if cfg!(target_endian = "little") {
+                assert_eq!(read_int(bytes, true), -2, "{size}");
+                let most = (1i128 << (8 * size)) - 2;
+                assert_eq!(read_int(bytes, false), most, "{size}");
+            }
+        }
+        assert_eq!((read_int(&[], true), read_int(&[], false)), (0, 0));
+        assert_eq!(read_bits(&[0x80; 3], true) >> 24, 0xff_ffff_ffff);
+        let more = u64::from_ne_bytes([1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(read_int(&[1, 2, 3, 4, 5, 6, 7, 8, 9], false), i128::from(more));
     }
-    let shift = 64 - 8 * n as u32;
-    i128::from(((value << shift) as i64) >> shift)
 }

@@ -39,7 +39,7 @@ pub struct TimelineEvent<'a> {
     pub in_kernel: bool,
     /// The own fields with their indexes in [`OpenedEvent::fields`]; a field that the record lacks
     /// is omitted.
-    pub fields: &'a mut dyn Iterator<Item = (usize, Value<'a>)>,
+    pub fields: &'a [(usize, Value<'a>)],
     /// The number of its call chain, or None without one.
     pub stack: Option<u64>,
     /// Appends the frames of the call chain, innermost first.

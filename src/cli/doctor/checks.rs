@@ -247,12 +247,12 @@ fn counting(machine: &MachineFacts) -> Check {
     let check = |state, found| Check::new("counting", state, found);
     match &machine.counting {
         Ok(()) if is_linux_since(WITH_MISSES) => {
-            check(CheckState::Ok, "by key in the kernel, without records (--where auto)")
+            check(CheckState::Ok, "by key in the kernel, without records")
         }
         Ok(()) => {
             let advice = "before Linux 6.7, events that it misses while another BPF program runs \
                           on the CPU are not counted as missed";
-            check(CheckState::Limited, "by key in the kernel (--where auto)").advice(advice)
+            check(CheckState::Limited, "by key in the kernel with --where kernel").advice(advice)
         }
         Err(why) => check(CheckState::Limited, "in user space, from records").advice(why),
     }

@@ -59,8 +59,8 @@ pub fn meaning(values: &OptionValues) -> Result<(RunOptions, Vec<String>)> {
         aggregate_mem: number(values, "aggregate-mem").unwrap_or_default(),
         counting: match text(values, "where") {
             Some("kernel") => CountingPlace::Kernel,
-            Some("auto") => CountingPlace::Auto,
-            _ => CountingPlace::User,
+            Some("user") => CountingPlace::User,
+            _ => CountingPlace::Auto,
         },
         allow_unsafe: flag("unsafe"),
         replay: path("replay"),

@@ -25,6 +25,11 @@ impl RecordLayout {
         })
     }
 
+    /// Returns whether the trailer has a time.
+    pub fn has_trailer_time(&self) -> bool {
+        self.trailer.time != ABSENT
+    }
+
     /// Returns the size of the trailer in bytes; 0 without `sample_id_all`.
     pub fn trailer_size(&self) -> usize {
         8 * self.trailer.words

@@ -51,6 +51,11 @@ impl LogQueue {
         std::mem::take(&mut queue.records)
     }
 
+    /// Returns the number of records that wait.
+    pub fn waiting(&self) -> u64 {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).records.len() as u64
+    }
+
     /// Returns the number of records so far for which there was no room.
     pub fn dropped(&self) -> u64 {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).dropped
@@ -94,7 +99,7 @@ impl LoggedOutput {
         }
     }
 
-    fn log_event(&self, event: &EventLine<'_>, fields: &[(&str, Value<'_>)]) {
+    fn log_event(&self, event: &EventLine<'_>) {
         self.queue.add(|| {
             let mut record = self.record(event.stamp, event.name, SeverityNumber::Info);
             let lossy = |text: &[u8]| Any::StringValue(String::from_utf8_lossy(text).into_owned());
@@ -105,7 +110,7 @@ impl LoggedOutput {
                 attribute("cpu", Any::IntValue(event.cpu.into())),
             ]);
             record.attributes.extend(event.extra.iter().map(|(key, cell)| of_cell(key, cell)));
-            record.attributes.extend(fields.iter().map(|(key, value)| of_value(key, value)));
+            record.attributes.extend(event.fields.iter().map(|(key, value)| of_value(key, value)));
             let mut text = Vec::new();
             match event.text {
                 EventText::Printer(printed) => text.extend_from_slice(printed),
@@ -183,10 +188,8 @@ impl Draw for LoggedOutput {
     }
 
     fn event(&mut self, event: &mut EventLine<'_>) {
-        let fields: Vec<(&str, Value<'_>)> = event.fields.collect();
-        self.log_event(event, &fields);
-        let mut again = fields.into_iter();
-        self.inner.event(&mut EventLine { fields: &mut again, ..*event });
+        self.log_event(event);
+        self.inner.event(event);
     }
 
     fn report(&mut self, stamp: Stamp, parts: &[Report]) {

@@ -5,7 +5,7 @@
 
 use super::dictionary::Dictionary;
 use super::numbers::Numbers;
-use super::pages::{DictionaryChunk, PageEncoder};
+use super::pages::{ChunkEnd, ChunkPages, DictionaryPage, PageEncoder, PageLevels, PageValues};
 use crate::base::report::draw::Bucket;
 use parquet::data_type::{BoolType, DataType, DoubleType, Int64Type};
 use parquet::errors::Result;
@@ -67,8 +67,11 @@ pub(super) struct ParquetColumn {
     pub(super) kind: ColumnKind,
     /// Number of rows that are not written yet.
     pub(super) rows: usize,
+    /// Number of those in complete pages.
+    paged: usize,
     /// Whether every row has a value: such a column has no levels.
     pub(super) required: bool,
+    pages: ChunkPages,
     /// The values of kinds `Int` and `Uint`.
     numbers: Numbers,
     /// Times, and the elements of lists.
@@ -79,8 +82,13 @@ pub(super) struct ParquetColumn {
     /// Highs and counts of buckets; their lows are `integers`.
     highs: Vec<i64>,
     counts: Vec<i64>,
+    /// Empty as long as each row has a value, except of lists.
     definitions: Vec<i16>,
     repetitions: Vec<i16>,
+    /// Number of nulls of the chunk.
+    nulls: u64,
+    /// The least and the largest number of each page of deltas.
+    extremes: Vec<i64>,
 }
 
 impl ParquetColumn {
@@ -91,7 +99,9 @@ impl ParquetColumn {
             source: source.to_owned(),
             kind,
             rows: 0,
+            paged: 0,
             required: false,
+            pages: ChunkPages::default(),
             numbers: Numbers::default(),
             integers: Vec::new(),
             doubles: Vec::new(),
@@ -101,6 +111,8 @@ impl ParquetColumn {
             counts: Vec::new(),
             definitions: Vec::new(),
             repetitions: Vec::new(),
+            nulls: 0,
+            extremes: Vec::new(),
         };
         for _ in 0..rows {
             column.push_null();
@@ -117,8 +129,12 @@ impl ParquetColumn {
         match self.required {
             true => self.push_default(),
             false => {
+                if self.definitions.is_empty() {
+                    self.definitions.resize(self.rows - self.paged, 1);
+                }
                 self.level(0, 0);
                 self.rows += 1;
+                self.nulls += 1;
             }
         }
     }
@@ -136,7 +152,7 @@ impl ParquetColumn {
             ColumnKind::Text | ColumnKind::Bytes => self.texts.push(b""),
             ColumnKind::Double => self.doubles.push(0.0),
             ColumnKind::Bool => self.bools.push(false),
-            ColumnKind::Int | ColumnKind::Uint => self.numbers.push(0),
+            ColumnKind::Int | ColumnKind::Uint => self.numbers.page.push(0),
             _ => self.integers.push(0),
         }
     }
@@ -145,7 +161,7 @@ impl ParquetColumn {
     #[inline]
     pub(super) fn push_int(&mut self, value: i64) {
         self.defined();
-        self.numbers.push(value);
+        self.numbers.page.push(value);
     }
 
     /// Appends a value of kind `Time` or `Clock`.
@@ -202,7 +218,7 @@ impl ParquetColumn {
     #[inline]
     fn defined(&mut self) {
         self.rows += 1;
-        if !self.required {
+        if !self.definitions.is_empty() {
             self.definitions.push(1);
         }
     }
@@ -234,6 +250,41 @@ impl ParquetColumn {
             + self.bools.len()
             + self.texts.bytes()
             + self.numbers.bytes()
+            + self.pages.bytes()
+    }
+
+    /// Encodes the rows since the last page as a page, unless `parquet` encodes the column.
+    ///
+    /// # Errors
+    /// The page cannot be compressed.
+    pub(super) fn end_page(&mut self, encoder: &mut PageEncoder) -> Result<()> {
+        if self.rows == self.paged {
+            return Ok(());
+        }
+        let levels = match &*self.definitions {
+            _ if self.required => PageLevels::Required,
+            [] => PageLevels::AllDefined,
+            definitions if self.kind.is_list() => PageLevels::Lists(definitions, &self.repetitions),
+            definitions => PageLevels::Optional(definitions),
+        };
+        let values = match self.kind {
+            ColumnKind::Int | ColumnKind::Uint if self.numbers.index_page() => {
+                PageValues::Indices(&self.numbers.indices, self.numbers.entries.len())
+            }
+            ColumnKind::Int | ColumnKind::Uint => PageValues::Deltas(&self.numbers.page),
+            ColumnKind::Time | ColumnKind::Clock => PageValues::Deltas(&self.integers),
+            ColumnKind::Text | ColumnKind::Bytes | ColumnKind::Texts => {
+                PageValues::Indices(&self.texts.indices, self.texts.entries())
+            }
+            _ => return Ok(()),
+        };
+        if let PageValues::Deltas(numbers) = values {
+            self.extremes.extend(extremes(numbers, self.kind).into_iter().flatten());
+        }
+        encoder.push_page(&mut self.pages, &levels, &values)?;
+        self.forget_page();
+        self.paged = self.rows;
+        Ok(())
     }
 
     /// Writes the values into a row group, and forgets them. `place` is its first column there.
@@ -246,88 +297,84 @@ impl ParquetColumn {
         place: ColumnDescPtr,
         encoder: &mut PageEncoder,
     ) -> Result<()> {
+        self.end_page(encoder)?;
+        if !self.required && self.definitions.is_empty() {
+            self.definitions.resize(self.rows - self.paged, 1);
+        }
         let levels = (!self.required).then_some(&*self.definitions);
         let repeated = self.kind.is_list().then_some(&*self.repetitions);
         match self.kind {
             ColumnKind::Unknown => {}
             ColumnKind::Bool => put::<BoolType, W>(group, &self.bools, levels, repeated)?,
             ColumnKind::Double => put::<DoubleType, W>(group, &self.doubles, levels, repeated)?,
-            ColumnKind::Int | ColumnKind::Uint if !self.numbers.is_plain() => {
-                let entries: Vec<u8> =
-                    self.numbers.entries.iter().flat_map(|entry| entry.to_le_bytes()).collect();
-                let chunk = DictionaryChunk {
-                    entries: &entries,
-                    count: self.numbers.entries.len(),
-                    indices: &self.numbers.indices,
-                    statistics: self.statistics(),
-                    ..self.chunk(levels, repeated)
-                };
-                encoder.append(group, place, &chunk)?;
-            }
-            ColumnKind::Int | ColumnKind::Uint => {
-                put::<Int64Type, W>(group, &self.numbers.plain, levels, repeated)?;
-            }
-            ColumnKind::Time | ColumnKind::Clock | ColumnKind::Ints | ColumnKind::Uints => {
+            ColumnKind::Ints | ColumnKind::Uints => {
                 put::<Int64Type, W>(group, &self.integers, levels, repeated)?;
-            }
-            ColumnKind::Text | ColumnKind::Bytes | ColumnKind::Texts => {
-                let chunk = self.chunk(levels, repeated);
-                encoder.append(group, place, &chunk)?;
             }
             ColumnKind::Buckets => {
                 for part in [&self.integers, &self.highs, &self.counts] {
                     put::<Int64Type, W>(group, part, levels, repeated)?;
                 }
             }
+            ColumnKind::Int | ColumnKind::Uint | ColumnKind::Time | ColumnKind::Clock => {
+                let entries: Vec<u8> =
+                    self.numbers.entries.iter().flat_map(|entry| entry.to_le_bytes()).collect();
+                let dictionary =
+                    DictionaryPage { entries: &entries, count: self.numbers.entries.len() };
+                let end = ChunkEnd { rows: self.rows, dictionary, statistics: self.statistics() };
+                encoder.append(group, place, &mut self.pages, end)?;
+            }
+            ColumnKind::Text | ColumnKind::Bytes | ColumnKind::Texts => {
+                let dictionary =
+                    DictionaryPage { entries: &self.texts.page, count: self.texts.entries() };
+                let end = ChunkEnd { rows: self.rows, dictionary, statistics: None };
+                encoder.append(group, place, &mut self.pages, end)?;
+            }
         }
         self.clear();
         Ok(())
     }
 
-    /// Returns the texts as a chunk.
-    fn chunk<'c>(
-        &'c self,
-        definitions: Option<&'c [i16]>,
-        repetitions: Option<&'c [i16]>,
-    ) -> DictionaryChunk<'c> {
-        DictionaryChunk {
-            rows: self.rows,
-            entries: &self.texts.page,
-            count: self.texts.entries(),
-            indices: &self.texts.indices,
-            definitions,
-            repetitions,
-            statistics: None,
-        }
-    }
-
-    /// Returns the smallest and the largest number, by which readers skip row groups.
+    /// Returns the least and the largest number, by which readers skip row groups.
     fn statistics(&self) -> Option<Statistics> {
-        let nulls = self.definitions.iter().filter(|level| **level == 0).count();
-        let entries = self.numbers.entries.iter().copied();
-        let (least, most) = match self.kind {
-            ColumnKind::Uint => {
-                let unsigned = |entry: &i64| entry.cast_unsigned();
-                (entries.clone().min_by_key(unsigned), entries.max_by_key(unsigned))
-            }
-            _ => (entries.clone().min(), entries.max()),
-        };
-        Some(Statistics::int64(least, most, None, Some(nulls as u64), false))
+        let of_pages = extremes(&self.extremes, self.kind);
+        let of_entries = extremes(&self.numbers.entries, self.kind);
+        let all: Vec<i64> = of_pages.into_iter().chain(of_entries).flatten().collect();
+        let [least, most] =
+            extremes(&all, self.kind).map_or([None; 2], |extremes| extremes.map(Some));
+        Some(Statistics::int64(least, most, None, Some(self.nulls), false))
     }
 
-    /// Forgets the values; keeps their memory.
-    pub(super) fn clear(&mut self) {
-        self.rows = 0;
-        self.numbers.clear();
+    /// Forgets the values of the page in progress; keeps their memory.
+    fn forget_page(&mut self) {
+        self.numbers.page.clear();
         self.integers.clear();
         self.doubles.clear();
         self.bools.clear();
-        self.texts.clear();
+        self.texts.indices.clear();
         self.highs.clear();
         self.counts.clear();
         self.definitions.clear();
         self.repetitions.clear();
     }
+
+    /// Forgets the values; keeps their memory.
+    pub(super) fn clear(&mut self) {
+        self.forget_page();
+        (self.rows, self.paged, self.nulls) = (0, 0, 0);
+        self.pages = ChunkPages::default();
+        self.numbers.clear();
+        self.texts.clear();
+        self.extremes.clear();
+    }
+}
+
+/// Returns the least and the largest of some numbers of a column of this kind; none of none.
+fn extremes(numbers: &[i64], kind: ColumnKind) -> Option<[i64; 2]> {
+    // Unsigned numbers are in order as signed ones if their highest bit is inverted.
+    let flip = if kind == ColumnKind::Uint { i64::MIN } else { 0 };
+    let least = numbers.iter().map(|number| number ^ flip).min()?;
+    let most = numbers.iter().map(|number| number ^ flip).max()?;
+    Some([least ^ flip, most ^ flip])
 }
 
 /// Writes the next column of a row group.

@@ -4,10 +4,12 @@ use hashbrown::HashTable;
 use std::borrow::Cow;
 use std::hash::{BuildHasher as _, RandomState};
 
+/// Entries of the cache of recent texts.
+const RECENT: usize = 64;
+
 /// Texts, as indices into a list of the different ones.
-#[derive(Default)]
 pub(super) struct Dictionary {
-    /// The index of each text.
+    /// The index of each text of the page in progress.
     pub(super) indices: Vec<u32>,
     /// The different texts, as pushed.
     entries: Vec<Box<[u8]>>,
@@ -15,51 +17,111 @@ pub(super) struct Dictionary {
     pub(super) page: Vec<u8>,
     by_text: HashTable<u32>,
     hasher: RandomState,
-    /// The indices of the last two different texts.
-    recent: [u32; 2],
+    /// Short texts with their indices, by a hash of the text. The names of tasks are found here.
+    recent: Box<[Option<(ShortText, u32)>]>,
+    /// The index of the last text that is not short.
+    last_long: u32,
+}
+
+/// A text of at most 16 bytes: its length, and words that contain all its bytes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct ShortText {
+    length: usize,
+    words: [u64; 2],
+}
+
+impl ShortText {
+    #[inline]
+    fn of(text: &[u8]) -> Option<ShortText> {
+        let length = text.len();
+        let words = match (text.first_chunk(), text.last_chunk()) {
+            (Some(first), Some(last)) if length <= 16 => {
+                [u64::from_le_bytes(*first), u64::from_le_bytes(*last)]
+            }
+            (Some(_), _) => return None,
+            _ => [text.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)), 0],
+        };
+        Some(ShortText { length, words })
+    }
+
+    /// Returns its place in the cache.
+    fn slot(&self) -> usize {
+        let [first, last] = self.words;
+        let mixed = (first ^ last.rotate_left(25)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (mixed >> 32) as usize % RECENT
+    }
+}
+
+impl Default for Dictionary {
+    fn default() -> Dictionary {
+        Dictionary {
+            indices: Vec::new(),
+            entries: Vec::new(),
+            page: Vec::new(),
+            by_text: HashTable::new(),
+            hasher: RandomState::new(),
+            recent: Box::new([]),
+            last_long: 0,
+        }
+    }
 }
 
 impl Dictionary {
     /// Appends text; each byte that is not UTF-8 becomes `\xNN`.
     #[inline]
     pub(super) fn push(&mut self, text: &[u8]) {
-        // Most events repeat the text of the event before, or of the one before that.
-        for index in self.recent {
-            if self.entries.get(index as usize).is_some_and(|entry| **entry == *text) {
-                return self.indices.push(index);
-            }
+        let Some(short) = ShortText::of(text) else { return self.push_long(text, true) };
+        match self.recent.get(short.slot()) {
+            Some(Some((recent, index))) if *recent == short => self.indices.push(*index),
+            _ => self.push_short(text, short),
         }
-        self.push_slowly(text, true);
     }
 
     /// Appends bytes unchanged.
     pub(super) fn push_raw(&mut self, bytes: &[u8]) {
-        self.push_slowly(bytes, false);
+        self.push_long(bytes, false);
     }
 
-    fn push_slowly(&mut self, text: &[u8], is_text: bool) {
-        let hash = self.hasher.hash_one(text);
-        let (entries, hasher) = (&mut self.entries, &self.hasher);
-        let is_same = |index: &u32| entries.get(*index as usize).is_some_and(|e| **e == *text);
-        let index = match self.by_text.find(hash, is_same) {
-            Some(index) => *index,
-            None => {
-                let index = entries.len() as u32;
-                let written = if is_text { utf8(text) } else { Cow::Borrowed(text) };
-                self.page.extend_from_slice(&(written.len() as u32).to_le_bytes());
-                self.page.extend_from_slice(&written);
-                entries.push(text.into());
-                self.by_text.insert_unique(hash, index, |index| {
-                    hasher.hash_one(entries.get(*index as usize).map_or(&[][..], |entry| entry))
-                });
-                index
-            }
-        };
-        self.recent = [index, self.recent[0]];
+    /// Appends a short text that is not in the cache, and adds it there.
+    #[inline(never)]
+    fn push_short(&mut self, text: &[u8], short: ShortText) {
+        let index = self.find_or_add(text, true);
+        if self.recent.is_empty() {
+            self.recent = vec![None; RECENT].into();
+        }
+        if let Some(place) = self.recent.get_mut(short.slot()) {
+            *place = Some((short, index));
+        }
         self.indices.push(index);
     }
 
-    /// Returns the number of texts.
+    fn push_long(&mut self, text: &[u8], is_text: bool) {
+        let is_last = self.entries.get(self.last_long as usize).is_some_and(|e| **e == *text);
+        if !is_last {
+            self.last_long = self.find_or_add(text, is_text);
+        }
+        self.indices.push(self.last_long);
+    }
+
+    fn find_or_add(&mut self, text: &[u8], is_text: bool) -> u32 {
+        let hash = self.hasher.hash_one(text);
+        let (entries, hasher) = (&mut self.entries, &self.hasher);
+        let is_same = |index: &u32| entries.get(*index as usize).is_some_and(|e| **e == *text);
+        if let Some(index) = self.by_text.find(hash, is_same) {
+            return *index;
+        }
+        let index = entries.len() as u32;
+        let written = if is_text { utf8(text) } else { Cow::Borrowed(text) };
+        self.page.extend_from_slice(&(written.len() as u32).to_le_bytes());
+        self.page.extend_from_slice(&written);
+        entries.push(text.into());
+        self.by_text.insert_unique(hash, index, |index| {
+            hasher.hash_one(entries.get(*index as usize).map_or(&[][..], |entry| entry))
+        });
+        index
+    }
+
+    /// Returns the number of texts of the page in progress.
     pub(super) fn len(&self) -> usize {
         self.indices.len()
     }
@@ -81,6 +143,7 @@ impl Dictionary {
         self.entries.clear();
         self.page.clear();
         self.by_text.clear();
+        self.recent.fill(None);
     }
 }
 
@@ -115,5 +178,21 @@ mod tests {
         assert_eq!((texts.len(), texts.bytes()), (0, 0));
         texts.push(b"sh");
         assert_eq!(texts.indices, [0]);
+    }
+
+    #[test]
+    fn texts_of_every_length_differ() {
+        let mut texts = Dictionary::default();
+        let all: Vec<Vec<u8>> = (0..40u8)
+            .flat_map(|length| {
+                (0..=length).map(move |x| (0..length).map(|i| u8::from(i == x)).collect())
+            })
+            .collect();
+        for round in 0..2 {
+            all.iter().for_each(|text| texts.push(text));
+            assert_eq!(texts.entries(), all.len(), "round {round}");
+        }
+        let expected: Vec<u32> = (0..all.len() as u32).collect();
+        assert_eq!(texts.indices, [expected.clone(), expected].concat());
     }
 }

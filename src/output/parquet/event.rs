@@ -27,13 +27,17 @@ const SAMPLE: [(&str, ColumnKind); 6] = [
 /// The tables of events.
 #[derive(Default)]
 pub(super) struct EventTables {
-    /// Index of the table of each event.
+    /// Name and table of each event.
+    events: Vec<(String, usize)>,
+    /// Index of each event there.
     by_name: HashMap<String, usize>,
-    /// Name and table of the last event.
-    last: Option<(String, usize)>,
-    /// The fields of an event; empty between two events.
-    staged: Vec<(&'static str, Value<'static>)>,
-    /// The columns of these fields.
+    /// Index of the last event.
+    last: usize,
+    /// By role: the table whose columns behind the sample are the role's fields, in this order and
+    /// of their kinds.
+    settled: Vec<Option<usize>>,
+    /// The columns of the fields and additions of the last event that had others than the one
+    /// before.
     places: Vec<usize>,
 }
 
@@ -67,19 +71,54 @@ impl EventTables {
         context: &mut TableContext,
         stacks: &StackStyle,
     ) -> Result<()> {
-        let index = match &self.last {
-            Some((name, index)) if *name == event.name => *index,
-            _ => self.table(event.name, tables),
-        };
+        let known = event.role.and_then(|role| self.settled.get(role).copied().flatten());
+        let index = known.unwrap_or_else(|| self.table(event.name, tables));
         let Some((table, _)) = tables.all.get_mut(index) else { return Ok(()) };
         table.begin_row(event.stamp.wall_ns, context)?;
-        let mut fields: Vec<(&str, Value<'_>)> = std::mem::take(&mut self.staged);
-        fields.extend(&mut *event.fields);
+        let is_plain = !has_additions(event);
+        let filled = if is_plain && (known.is_some() || are_settled(event.fields, table)) {
+            if known.is_none()
+                && let Some(role) = event.role
+            {
+                self.settle_role(role, index);
+            }
+            push_sample(table, event);
+            let columns = table.columns.iter_mut().skip(SAMPLE.len());
+            columns.zip(event.fields).for_each(|(column, (_, value))| push_value(column, value));
+            SAMPLE.len() + event.fields.len()
+        } else {
+            // Columns may change.
+            self.settled.clear();
+            self.push_unsettled(event, stacks, table, context)?
+        };
+        if table.end_row(filled, context)? { tables.check(index, context) } else { Ok(()) }
+    }
+
+    /// Notes that events of a role have the columns behind the sample of a table.
+    #[cold]
+    fn settle_role(&mut self, role: usize, table: usize) {
+        if self.settled.len() <= role {
+            self.settled.resize(role + 1, None);
+        }
+        if let Some(place) = self.settled.get_mut(role) {
+            *place = Some(table);
+        }
+    }
+
+    /// Appends an event with additions, or whose columns are not those of the last one. Returns the
+    /// number of values.
+    fn push_unsettled(
+        &mut self,
+        event: &EventLine<'_>,
+        stacks: &StackStyle,
+        table: &mut ParquetTable,
+        context: &mut TableContext,
+    ) -> Result<usize> {
         let added = if has_additions(event) { additions(event, stacks) } else { Vec::new() };
-        self.settle(&fields, &added, table, context)?;
+        self.settle(event.fields, &added, table, context)?;
         push_sample(table, event);
         let mut places = self.places.iter();
-        for ((_, value), place) in fields.iter().zip(&mut places) {
+        for ((_, value), place) in event.fields.iter().zip(&mut places) {
             if let Some(column) = table.columns.get_mut(*place) {
                 push_value(column, value);
             }
@@ -89,10 +128,7 @@ impl EventTables {
                 push_cell(column, cell);
             }
         }
-        fields.clear();
-        // An empty vector keeps its memory but nothing borrowed: the closure is never called.
-        self.staged = fields.into_iter().map(|_| ("", Value::Int(0))).collect();
-        if table.end_row(context)? { tables.check(index, context) } else { Ok(()) }
+        Ok(SAMPLE.len() + self.places.len())
     }
 
     /// Finds the columns of the fields and additions, and adds those that are missing.
@@ -103,15 +139,7 @@ impl EventTables {
         table: &mut ParquetTable,
         context: &mut TableContext,
     ) -> Result<()> {
-        let is_settled = |(position, (name, value)): (usize, &(&str, Value<'_>))| {
-            let column = table.columns.get(SAMPLE.len() + position);
-            column.is_some_and(|column| column.source == *name && column.kind == kind_of(value))
-        };
         self.places.clear();
-        if added.is_empty() && fields.iter().enumerate().all(is_settled) {
-            self.places.extend(SAMPLE.len()..SAMPLE.len() + fields.len());
-            return Ok(());
-        }
         let mut taken: Vec<usize> = (0..SAMPLE.len()).collect();
         for (position, (name, value)) in fields.iter().enumerate() {
             let place = table.column(name, SAMPLE.len() + position, &taken);
@@ -128,20 +156,39 @@ impl EventTables {
     }
 
     /// Returns the index of the table of an event, which is added if it is new.
+    #[inline]
     fn table(&mut self, name: &str, tables: &mut Tables) -> usize {
-        let index = match self.by_name.get(name) {
-            Some(index) => *index,
-            None => {
-                let path = free_path(name, tables);
-                let columns = SAMPLE.map(|(name, kind)| ParquetColumn::required(name, kind)).into();
-                let index = tables.add(path.clone(), ParquetTable::new(path, columns));
-                self.by_name.insert(name.to_owned(), index);
-                index
-            }
-        };
-        self.last = Some((name.to_owned(), index));
-        index
+        match self.events.get(self.last) {
+            Some((last, index)) if last == name => *index,
+            _ => self.other_table(name, tables),
+        }
     }
+
+    fn other_table(&mut self, name: &str, tables: &mut Tables) -> usize {
+        if let Some(at) = self.by_name.get(name) {
+            self.last = *at;
+        } else {
+            let path = free_path(name, tables);
+            let columns = SAMPLE.map(|(name, kind)| ParquetColumn::required(name, kind)).into();
+            let index = tables.add(path.clone(), ParquetTable::new(path, columns));
+            self.last = self.events.len();
+            self.events.push((name.to_owned(), index));
+            self.by_name.insert(name.to_owned(), self.last);
+        }
+        self.events.get(self.last).map_or(usize::MAX, |(_, index)| *index)
+    }
+}
+
+/// Returns whether the columns of fields are those behind the sample, in this order, and have their
+/// kinds.
+#[inline]
+fn are_settled(fields: &[(&str, Value<'_>)], table: &ParquetTable) -> bool {
+    let columns = table.columns.get(SAMPLE.len()..).unwrap_or_default();
+    fields.len() <= columns.len()
+        && columns
+            .iter()
+            .zip(fields)
+            .all(|(column, (name, value))| column.source == *name && column.kind == kind_of(value))
 }
 
 /// Returns the path of a table that has none yet: two names may differ only in characters that a

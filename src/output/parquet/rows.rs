@@ -196,6 +196,7 @@ impl Parquet {
             table.accept(column, value.kind(), context)?;
             taken.push(column);
         }
+        let filled = taken.len();
         for (column, (_, value)) in taken.into_iter().skip(1).zip(row) {
             if let Some(column) = table.columns.get_mut(column) {
                 value.push(column);
@@ -204,7 +205,7 @@ impl Parquet {
         if let Some(time) = table.columns.first_mut() {
             time.push_time(stamp.wall_ns.div_euclid(1000));
         }
-        table.end_row(context)?;
+        table.end_row(filled, context)?;
         self.tables.check(index, context)
     }
 }

@@ -51,14 +51,13 @@ impl ParquetColumn {
         group(&self.name, Repetition::OPTIONAL, vec![list], Some(LogicalType::List))
     }
 
-    /// Returns the paths of its columns of integers in a file.
+    /// Returns the paths of its columns of integers that `parquet` encodes.
     pub(super) fn integer_paths(&self) -> Vec<Vec<String>> {
-        use ColumnKind::{Buckets, Clock, Int, Ints, Time, Uint, Uints};
+        use ColumnKind::{Buckets, Ints, Uints};
         let path = |parts: &[&str]| {
             [self.name.as_str()].iter().chain(parts).map(|part| (*part).to_owned()).collect()
         };
         match self.kind {
-            Int | Uint | Time | Clock => vec![path(&[])],
             Ints | Uints => vec![path(&["list", "element"])],
             Buckets => ["low", "high", "count"].map(|part| path(&["list", "element", part])).into(),
             _ => Vec::new(),

@@ -15,8 +15,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Maximum number of rows of a row group. Encoding it takes some 10 ms, in which no ring overflows.
+/// Maximum number of rows of a row group.
 pub(super) const ROWS: usize = 1 << 16;
+/// Rows of a page. Encoding the pages of all columns takes less than a millisecond, in which no
+/// ring overflows, and their rows fit the second-level cache.
+const PAGE_ROWS: usize = 1 << 13;
 /// Rows between two checks of the memory that a table takes.
 pub(super) const CHECKED: usize = 256;
 const DAY_NS: i64 = 86_400_000_000_000;
@@ -80,33 +83,46 @@ impl ParquetTable {
     /// The file cannot be written.
     #[inline]
     pub(super) fn begin_row(&mut self, wall_ns: i64, context: &mut TableContext) -> Result<()> {
-        let day = wall_ns.div_euclid(DAY_NS);
-        if self.since.is_none() || day != self.day {
-            self.finish(context)?;
-            self.day = day;
-            self.first_ns = wall_ns;
-            self.since = Some(Instant::now());
+        let into_day = wall_ns.wrapping_sub(self.day.wrapping_mul(DAY_NS));
+        if self.since.is_some() && (0..DAY_NS).contains(&into_day) {
+            return Ok(());
         }
+        self.finish(context)?;
+        self.day = wall_ns.div_euclid(DAY_NS);
+        self.first_ns = wall_ns;
+        self.since = Some(Instant::now());
         Ok(())
     }
 
-    /// Ends a row: columns without a value in it get null. Returns whether the table's memory is to
-    /// be checked.
+    /// Ends a row with values in `filled` columns: the others get null. Returns whether the table's
+    /// memory is to be checked.
     ///
     /// # Errors
     /// The file cannot be written.
     #[inline]
-    pub(super) fn end_row(&mut self, context: &mut TableContext) -> Result<bool> {
+    pub(super) fn end_row(&mut self, filled: usize, context: &mut TableContext) -> Result<bool> {
         self.rows += 1;
-        for column in &mut self.columns {
-            if column.rows < self.rows {
+        if filled < self.columns.len() {
+            for column in self.columns.iter_mut().filter(|column| column.rows < self.rows) {
                 column.push_null();
             }
         }
+        if !self.rows.is_multiple_of(CHECKED) {
+            return Ok(false);
+        }
         if self.rows >= ROWS {
             self.write_rows(context)?;
+        } else if self.rows.is_multiple_of(PAGE_ROWS) {
+            self.end_pages(context)?;
         }
-        Ok(self.rows.is_multiple_of(CHECKED))
+        Ok(true)
+    }
+
+    /// Encodes the rows since the last page.
+    fn end_pages(&mut self, context: &mut TableContext) -> Result<()> {
+        let encoder = &mut context.encoder;
+        let ended = self.columns.iter_mut().try_for_each(|column| column.end_page(encoder));
+        ended.with_context(|| self.path.display().to_string())
     }
 
     /// Makes a column accept values of a kind. A file has one type for each column, so it is
@@ -263,8 +279,8 @@ fn file_error(why: ParquetError, path: &Path) -> anyhow::Error {
     }
 }
 
-/// Returns the properties of the columns that `parquet` encodes: doubles, and integers that differ,
-/// most of them by small steps. Readers skip row groups by the statistics of numbers.
+/// Returns the properties of the columns that `parquet` encodes: doubles, bools, and lists of
+/// integers, most of which differ by small steps. Readers skip row groups by the statistics.
 fn properties(columns: &[ParquetColumn]) -> Result<WriterPropertiesPtr> {
     let mut built = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(LEVEL)?))

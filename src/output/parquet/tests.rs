@@ -7,9 +7,10 @@ use crate::base::report::metric::{Distribution, DistributionShape, MetricKind, M
 use crate::output::test_support::stamp;
 use jiff::tz::TimeZone;
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
+use parquet::file::statistics::Statistics;
 use parquet::record::{Field, Row};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 fn look() -> TextOptions {
     TextOptions {
@@ -51,9 +52,8 @@ fn json_of(field: &Field) -> serde_json::Value {
     }
 }
 
-/// Returns the rows of each table as JSON, by its path below the folder.
-fn read(folder: &Path) -> BTreeMap<String, Vec<String>> {
-    let mut tables: BTreeMap<String, Vec<String>> = BTreeMap::new();
+/// Returns all files below a folder, in order.
+fn files(folder: &Path) -> Vec<PathBuf> {
     let mut pending = vec![folder.to_owned()];
     let mut files = Vec::new();
     while let Some(path) = pending.pop() {
@@ -63,7 +63,13 @@ fn read(folder: &Path) -> BTreeMap<String, Vec<String>> {
         }
     }
     files.sort();
-    for path in files {
+    files
+}
+
+/// Returns the rows of each table as JSON, by its path below the folder.
+fn read(folder: &Path) -> BTreeMap<String, Vec<String>> {
+    let mut tables: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for path in files(folder) {
         let table = path.strip_prefix(folder).unwrap().display().to_string();
         let table = table.split("/host=h1/monitor=m/date=").next().unwrap().to_owned();
         let reader = SerializedFileReader::new(std::fs::File::open(&path).unwrap()).unwrap();
@@ -75,6 +81,17 @@ fn read(folder: &Path) -> BTreeMap<String, Vec<String>> {
 }
 
 fn draw(parquet: &mut Parquet, at: u64, fields: &[(&str, Value<'_>)], extra: &[(String, Cell)]) {
+    draw_role(parquet, (0, "a:b"), at, fields, extra);
+}
+
+/// Draws an event of a role with this number, of an event with this name.
+fn draw_role(
+    parquet: &mut Parquet,
+    (role, name): (usize, &str),
+    at: u64,
+    fields: &[(&str, Value<'_>)],
+    extra: &[(String, Cell)],
+) {
     parquet.event(&mut EventLine {
         stamp: stamp(at),
         comm: b"bash",
@@ -83,9 +100,10 @@ fn draw(parquet: &mut Parquet, at: u64, fields: &[(&str, Value<'_>)], extra: &[(
         cpu: 1,
         flags: *b"....",
         common: [0; 2],
-        name: "a:b",
+        name,
+        role: Some(role),
         period: None,
-        fields: &mut fields.iter().copied(),
+        fields,
         text: EventText::Fields,
         extra,
         detail: None,
@@ -150,6 +168,76 @@ fn many_rows_of_each_kind_read_back_as_they_were_written() {
         assert_eq!(row["list"], serde_json::json!(list));
         assert_eq!(row["number"], i as f64 / 4.0);
     }
+}
+
+#[test]
+fn roles_keep_their_tables_when_columns_change() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut parquet = begin(folder.path());
+    for at in 0..4 {
+        draw_role(&mut parquet, (0, "a:b"), at, &[("x", Value::Int(1))], &[]);
+        draw_role(&mut parquet, (1, "c:d"), at, &[("x", Value::Text(b"t"))], &[]);
+        // Of the event of role 0, with another type, and with a field more.
+        draw_role(&mut parquet, (2, "a:b"), at, &[("x", Value::Float(0.5))], &[]);
+        let more = [("y", Value::Int(7)), ("x", Value::Int(2))];
+        draw_role(&mut parquet, (3, "a:b"), at, &more, &[]);
+    }
+    parquet.end().unwrap();
+    let tables = read(folder.path());
+    let values = |table: &str, name: &str| -> Vec<serde_json::Value> {
+        let rows = tables[table].iter();
+        let rows = rows.map(|row| serde_json::from_str::<serde_json::Value>(row).unwrap());
+        rows.map(|row| row[name].clone()).collect()
+    };
+    assert_eq!(values("events/c__d", "x"), ["t"; 4]);
+    let (x, y) = (values("events/a__b", "x"), values("events/a__b", "y"));
+    assert_eq!((x.len(), y.len()), (12, 12));
+    for (at, (x, y)) in x.iter().zip(&y).enumerate() {
+        let (expected, more) = [(1.0, None), (0.5, None), (2.0, Some(7))][at % 3];
+        assert_eq!((x.as_f64(), y.as_i64()), (Some(expected), more), "row {at}");
+    }
+}
+
+#[test]
+fn a_late_column_with_gaps_reads_back_and_statistics_hold_all_pages() {
+    const ROWS: i64 = 20_000;
+    let folder = tempfile::tempdir().unwrap();
+    let mut parquet = begin(folder.path());
+    let late = |i: i64| i > 9000 && i % 3 == 0;
+    for i in 0..ROWS {
+        // The first page has few numbers, the others are all different.
+        let mixed = if i < 8000 { i % 5 } else { i * 1000 };
+        let values = [("mixed", Value::Int(mixed)), ("at", Value::Pointer((-i) as u64))];
+        let extra = [("late".to_owned(), Cell::Int(i.into()))];
+        draw(&mut parquet, i as u64, &values, &extra[..usize::from(late(i))]);
+    }
+    parquet.end().unwrap();
+    let rows = &read(folder.path())["events/a__b"];
+    for (i, row) in (0..).zip(rows) {
+        let row: serde_json::Value = serde_json::from_str(row).unwrap();
+        assert_eq!(row["mixed"], if i < 8000 { i % 5 } else { i * 1000 });
+        assert_eq!(row["at"], (-i) as u64);
+        assert_eq!(row["late"].as_i64(), late(i).then_some(i));
+    }
+    assert_eq!(rows.len() as i64, ROWS);
+    let file = std::fs::File::open(&files(folder.path())[0]).unwrap();
+    let reader = SerializedFileReader::new(file).unwrap();
+    let group = reader.metadata().row_group(0);
+    let statistics = |name: &str| {
+        let column = group.columns().iter().find(|column| column.column_path().string() == name);
+        match column.unwrap().statistics().unwrap() {
+            Statistics::Int64(of) => {
+                (*of.min_opt().unwrap(), *of.max_opt().unwrap(), of.null_count_opt().unwrap())
+            }
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(statistics("clock_ns"), (0, ROWS - 1, 0));
+    assert_eq!(statistics("mixed"), (0, (ROWS - 1) * 1000, 0));
+    // Unsigned: 0 is the least one, and -1 the largest.
+    assert_eq!(statistics("at"), (0, -1, 0));
+    let gaps = (0..ROWS).filter(|i| !late(*i)).count() as u64;
+    assert_eq!(statistics("late"), (9003, ROWS - 2, gaps));
 }
 
 fn column(key: &str, decimals: Option<usize>) -> Column {

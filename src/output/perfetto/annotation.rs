@@ -9,26 +9,37 @@ use crate::base::text::digits;
 /// The longest text that is interned; a longer one is unlikely to occur again.
 const INTERNED: usize = 100;
 
-/// Appends the beginning of a `TrackEvent`. Its category is the system of an event's name.
+/// The numbers of an event's interned name and category.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct EventNumbers {
+    name: u64,
+    category: Option<u64>,
+}
+
+impl EventNumbers {
+    /// Interns the name of an event. Its category is the system of the name.
+    pub(super) fn of(strings: &mut Interned, name: &[u8]) -> EventNumbers {
+        let system = name.iter().position(|byte| *byte == b':');
+        let category = system.and_then(|system| name.get(..system));
+        EventNumbers {
+            name: strings.text(Kind::EventName, name),
+            category: category.map(|category| strings.text(Kind::Category, category)),
+        }
+    }
+}
+
+/// Appends the beginning of a `TrackEvent`.
 #[inline]
-pub(super) fn begin_event(
-    body: &mut Vec<u8>,
-    strings: &mut Interned,
-    kind: u64,
-    track: u64,
-    name: &[u8],
-) {
+pub(super) fn begin_event(body: &mut Vec<u8>, event: EventNumbers, kind: u64, track: u64) {
     put_uint(body, 9, kind);
     put_uint(body, 11, track);
-    put_uint(body, 10, strings.text(Kind::EventName, name));
-    if let Some(system) = name.iter().position(|byte| *byte == b':') {
-        let category = name.get(..system).unwrap_or_default();
-        put_uint(body, 3, strings.text(Kind::Category, category));
+    put_uint(body, 10, event.name);
+    if let Some(category) = event.category {
+        put_uint(body, 3, category);
     }
 }
 
 /// Appends a `DebugAnnotation`: a field with its value.
-#[inline]
 pub(super) fn put_field(
     body: &mut Vec<u8>,
     strings: &mut Interned,
@@ -36,6 +47,17 @@ pub(super) fn put_field(
     value: &Value<'_>,
 ) {
     let name = strings.text(Kind::AnnotationName, name);
+    put_annotation(body, strings, name, value);
+}
+
+/// Appends a `DebugAnnotation` whose interned name has the number `name`.
+#[inline]
+pub(super) fn put_annotation(
+    body: &mut Vec<u8>,
+    strings: &mut Interned,
+    name: u64,
+    value: &Value<'_>,
+) {
     let text = match value {
         Value::Text(text) if text.len() <= INTERNED => {
             Some(strings.text(Kind::AnnotationText, text))

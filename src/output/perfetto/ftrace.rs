@@ -3,7 +3,7 @@
 //!
 //! The numbers are those of protos/perfetto/trace/ftrace/ in Perfetto's repository.
 
-use super::wire::{put_int, put_message, put_text, put_uint};
+use super::wire::{FieldWriter, put_uint};
 use crate::base::event::value::Value;
 use crate::base::report::draw::OpenedEvent;
 use crate::base::report::timeline::TimelineEvent;
@@ -84,12 +84,25 @@ impl FtraceMessage {
             fields: event.fields.iter().map(number_of).collect(),
         })
     }
+
+    /// Returns the signed integer of the field with this number; 0 if there is none.
+    #[inline]
+    fn int(&self, values: &[(usize, Value<'_>)], number: u32) -> i64 {
+        let is_it = |(at, _): &&(usize, Value<'_>)| self.fields.get(*at) == Some(&number);
+        match values.iter().find(is_it) {
+            Some((_, Value::Int(value))) => *value,
+            _ => 0,
+        }
+    }
 }
 
 /// The events of one CPU since its last bundle.
 #[derive(Default)]
 pub(super) struct CpuBundle {
+    /// The encoded events, and room for more.
     events: Vec<u8>,
+    /// Number of bytes of the events.
+    used: usize,
     /// Whether records were lost before these events.
     lost: bool,
     /// The last switch: its time, and the threads before and after it.
@@ -103,6 +116,9 @@ const SWITCH: (u32, u32, u32) = (4, 2, 6);
 /// than this.
 const SAME_NS: u64 = 100_000;
 
+/// Room for most events.
+const ROOM: usize = 1 << 8;
+
 impl CpuBundle {
     /// Appends an event at `time`; omits a further record of the last switch. Returns whether the
     /// bundle is large enough to be written.
@@ -111,34 +127,37 @@ impl CpuBundle {
         &mut self,
         message: &FtraceMessage,
         time: u64,
-        event: &mut TimelineEvent<'_>,
+        event: &TimelineEvent<'_>,
     ) -> bool {
-        let (start, mut switch) = (self.events.len(), (time, 0, 0));
-        put_message(&mut self.events, 2, |out| {
-            put_uint(out, 1, time);
-            put_uint(out, 2, event.common_pid.into());
-            put_message(out, message.number, |out| {
-                for (at, value) in &mut *event.fields {
-                    let field = message.fields.get(at).copied().unwrap_or_default();
-                    if field != 0 {
-                        put_value(out, field, &value);
-                    }
-                    match value {
-                        Value::Int(pid) if field == SWITCH.1 => switch.1 = pid,
-                        Value::Int(pid) if field == SWITCH.2 => switch.2 = pid,
-                        _ => {}
-                    }
-                }
-            });
-        });
         if message.number == SWITCH.0 {
+            let pid = |number| message.int(event.fields, number);
+            let switch = (time, pid(SWITCH.1), pid(SWITCH.2));
             if self.is_same(switch) {
-                self.events.truncate(start);
-            } else {
-                self.last = switch;
+                return false;
             }
+            self.last = switch;
         }
-        self.events.len() >= BUNDLE
+        loop {
+            let mut out = FieldWriter::new(self.events.get_mut(self.used..).unwrap_or_default());
+            out.message(2, |out| {
+                out.uint(1, time);
+                out.uint(2, event.common_pid.into());
+                out.message(message.number, |out| {
+                    for (at, value) in event.fields {
+                        let field = message.fields.get(*at).copied().unwrap_or_default();
+                        if field != 0 {
+                            put_value(out, field, value);
+                        }
+                    }
+                });
+            });
+            if let Some(length) = out.end() {
+                self.used += length;
+                return self.used >= BUNDLE;
+            }
+            let room = (self.events.len() - self.used).max(ROOM) * 2;
+            self.events.resize(self.used + room, 0);
+        }
     }
 
     /// Returns whether a switch is another record of the last one: it cannot follow that one,
@@ -157,28 +176,27 @@ impl CpuBundle {
 
     /// Returns whether there is nothing to write.
     pub(super) fn is_empty(&self) -> bool {
-        self.events.is_empty()
+        self.used == 0
     }
 
-    /// Appends the fields of a packet with this bundle, and empties it. The clock is
-    /// `CLOCK_BOOTTIME`, Perfetto's default.
-    pub(super) fn take(&mut self, cpu: u32, out: &mut Vec<u8>) {
-        put_message(out, 1, |out| {
-            put_uint(out, 1, cpu.into());
-            if std::mem::take(&mut self.lost) {
-                put_uint(out, 3, 1);
-            }
-            out.append(&mut self.events);
-        });
+    /// Returns the events, and begins a new bundle; its fields before the events are appended to
+    /// `out`. The clock is `CLOCK_BOOTTIME`, Perfetto's default.
+    pub(super) fn take(&mut self, cpu: u32, out: &mut Vec<u8>) -> &[u8] {
+        put_uint(out, 1, cpu.into());
+        if std::mem::take(&mut self.lost) {
+            put_uint(out, 3, 1);
+        }
+        let used = std::mem::take(&mut self.used);
+        self.events.get(..used).unwrap_or_default()
     }
 }
 
-#[inline]
-fn put_value(out: &mut Vec<u8>, field: u32, value: &Value<'_>) {
+#[inline(always)]
+fn put_value(out: &mut FieldWriter<'_>, field: u32, value: &Value<'_>) {
     match value {
-        Value::Int(value) => put_int(out, field, *value),
-        Value::Uint(value) | Value::Pointer(value) => put_uint(out, field, *value),
-        Value::Text(text) => put_text(out, field, text),
+        Value::Int(value) => out.uint(field, value.cast_unsigned()),
+        Value::Uint(value) | Value::Pointer(value) => out.uint(field, *value),
+        Value::Text(text) => out.text(field, text),
         Value::Float(_) | Value::Bytes(_) | Value::Array { .. } => {}
     }
 }

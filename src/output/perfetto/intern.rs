@@ -55,6 +55,8 @@ pub(super) struct Interned {
     frames: HashMap<(u64, u64), u64>,
     stacks: HashMap<u64, u64>,
     last: u64,
+    /// How often all numbers were forgotten.
+    pub(super) generation: u64,
     /// Encoded fields of `InternedData` that the next packet of the sequence has to contain.
     pub(super) fresh: Vec<u8>,
 }
@@ -66,8 +68,8 @@ impl Interned {
         if self.bytes.len() + self.stack_bytes + entries < BYTES {
             return false;
         }
-        let hasher = self.hasher.clone();
-        *self = Interned { hasher, ..Interned::default() };
+        let (hasher, generation) = (self.hasher.clone(), self.generation + 1);
+        *self = Interned { hasher, generation, ..Interned::default() };
         true
     }
 

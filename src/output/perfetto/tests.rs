@@ -50,6 +50,7 @@ fn begun() -> (Perfetto, Shared) {
 const THREAD: TimelineThread<'_> = TimelineThread { tid: 5, pid: 4, comm: b"\xff</script>" };
 
 fn add(trace: &mut Perfetto, role: usize, clock_ns: u64, values: &[Value<'_>]) {
+    let fields: Vec<(usize, Value<'_>)> = values.iter().copied().enumerate().collect();
     trace.event(&mut TimelineEvent {
         role,
         clock_ns,
@@ -59,7 +60,7 @@ fn add(trace: &mut Perfetto, role: usize, clock_ns: u64, values: &[Value<'_>]) {
         is_sample: false,
         period: 1,
         in_kernel: true,
-        fields: &mut values.iter().copied().enumerate(),
+        fields: &fields,
         stack: None,
         frames: &mut |_| {},
     });

@@ -78,13 +78,13 @@ pub(super) fn push_stack(
 /// Appends ` name=value` for each field.
 pub(super) fn push_fields<'a>(
     out: &mut Vec<u8>,
-    fields: &mut dyn Iterator<Item = (&'a str, Value<'a>)>,
+    fields: impl Iterator<Item = &'a (&'a str, Value<'a>)>,
 ) {
     for (name, value) in fields {
         out.push(b' ');
         escape::push_shown(out, name.as_bytes());
         out.push(b'=');
-        field::push_value(out, &value);
+        field::push_value(out, value);
     }
 }
 

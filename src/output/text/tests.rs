@@ -258,6 +258,7 @@ fn notes_go_to_stderr_and_alerts_to_the_results() {
                 start_ms: 43.21,
                 compiler: JitStats { traces: 12, aborted: 3, flushed: 1, interpreted: Some(0.251) },
                 budget: None,
+                program_ns: Some(52.4),
             },
         );
         text.stats(stamp(0), &Stats { events: 3, own_cpu_ns: 16_000_000, ..Stats::default() });
@@ -269,7 +270,7 @@ fn notes_go_to_stderr_and_alerts_to_the_results() {
         "perilune: note: ring of 512 pages
 perilune: warning: one event is absent
 perilune: x.lua:3: no field
-perilune: 1000 events, 15.3 ns each; own CPU 15.26us, 0 lost, peak memory 18MiB, \
+perilune: 1000 events, 15.3 ns each, 52 ns each in the kernel; own CPU 15.26us, 0 lost, peak memory 18MiB, \
 first drain after 43.2 ms; 12 traces, 3 aborted, flushed once, 25 % interpreted
 perilune: 3 events; own CPU 16ms, 0 lost, peak memory 0B, first drain after 0.0 ms; 0 traces, \
 0 aborted

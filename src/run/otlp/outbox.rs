@@ -36,6 +36,17 @@ struct OtlpRequest {
     items: u64,
 }
 
+impl OtlpRequest {
+    /// Returns an upper bound of the items that a receiver can reject: log records, or data points,
+    /// each of which takes a byte or more.
+    fn most_items(&self) -> u64 {
+        match self.signal {
+            OtlpSignal::Metrics => self.body.len() as u64,
+            OtlpSignal::Logs => self.items,
+        }
+    }
+}
+
 /// The result of an attempt to send.
 #[derive(Debug, Default)]
 pub(super) struct SentRequests {
@@ -60,6 +71,11 @@ impl Outbox {
 
     pub(super) fn is_empty(&self) -> bool {
         self.requests.is_empty()
+    }
+
+    /// Returns the number of items that wait or are being sent.
+    pub(super) fn items(&self) -> u64 {
+        self.requests.iter().map(|request| request.items).sum()
     }
 
     /// Adds a request. Returns the number of items of older ones that had to be dropped for it:
@@ -111,7 +127,7 @@ impl Outbox {
                     break;
                 }
                 RequestResult::Delivered { rejected, why } => {
-                    sent.unsent += rejected;
+                    sent.unsent += rejected.min(request.most_items());
                     why
                 }
                 RequestResult::Refused { why } => {
@@ -222,6 +238,12 @@ mod tests {
         outbox.retry = Some((Instant::now(), pause));
         outbox.send_due(None);
         assert_eq!(outbox.retry.unwrap().1, FIRST_PAUSE * 2);
+    }
+
+    #[test]
+    fn a_receiver_cannot_reject_more_than_it_got() {
+        let most = |signal| OtlpRequest { signal, body: vec![0; 100], items: 7 }.most_items();
+        assert_eq!([OtlpSignal::Logs, OtlpSignal::Metrics].map(most), [7, 100]);
     }
 
     #[test]

@@ -20,6 +20,7 @@ use crate::{
     },
 };
 use mlua::Value;
+use std::path::Path;
 
 /// Appends a row for `each()`. Arguments: key, results.
 pub(super) type PushRow<'a> = dyn FnMut(&[Word], Vec<Value>) -> mlua::Result<()> + 'a;
@@ -64,6 +65,22 @@ pub(super) trait AggregateBody {
     /// Lua is out of memory.
     fn rows(&self, _parts: &TableParts<'_>, _push: &mut PushRow<'_>) -> mlua::Result<()> {
         Ok(())
+    }
+
+    /// Keeps its events in a database in the empty file at `path`; returns whether it can.
+    ///
+    /// # Errors
+    /// The file cannot be opened; a sentence.
+    fn keep_events(&self, _path: &Path) -> Result<bool, String> {
+        Ok(false)
+    }
+
+    /// Completes that database at the end of a run with this coverage. Returns a summary.
+    ///
+    /// # Errors
+    /// The file cannot be written; a sentence.
+    fn complete_events(&self, _coverage: &Coverage) -> Result<Option<String>, String> {
+        Ok(None)
     }
 
     /// Starts the next interval; with `totals`, adds this one to the total of the run first.

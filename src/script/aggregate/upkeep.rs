@@ -9,6 +9,7 @@ use crate::stat::history::History;
 use mlua::{Lua, Value};
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
+use std::path::Path;
 use std::rc::Rc;
 
 /// Maximum number of aggregates per Lua state. They live as long as the state, and their memory is
@@ -35,6 +36,36 @@ impl Aggregates {
     /// A mistake of the script; a sentence.
     pub(in crate::script) fn begin(&self) -> Result<(), String> {
         self.0.declared.borrow().values().try_for_each(|declared| declared.body.begin())
+    }
+
+    /// Keeps the events of the first `sql` in a database in the empty file at `path`. Returns
+    /// whether there is one.
+    ///
+    /// # Errors
+    /// The file cannot be opened; a sentence.
+    pub(in crate::script) fn keep_events(&self, path: &Path) -> Result<bool, String> {
+        for declared in self.0.declared.borrow().values() {
+            if declared.body.keep_events(path)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Completes that database. Returns a summary.
+    ///
+    /// # Errors
+    /// The file cannot be written; a sentence.
+    pub(in crate::script) fn complete_events(
+        &self,
+        coverage: &Coverage,
+    ) -> Result<Option<String>, String> {
+        for declared in self.0.declared.borrow().values() {
+            if let Some(summary) = declared.body.complete_events(coverage)? {
+                return Ok(Some(summary));
+            }
+        }
+        Ok(None)
     }
 
     /// Returns `name`, with a number appended if another aggregate has it.

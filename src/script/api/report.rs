@@ -57,6 +57,10 @@ pub(super) fn new_report(lua: &Lua) -> mlua::Result<Function> {
     )
 }
 
+/// Largest width of a column, and largest number of its decimals.
+const WIDTH_MAX: usize = 1000;
+const DECIMALS_MAX: usize = 20;
+
 /// Reads a column: its title, or `{ title, width =, align =, decimals =, metric = }`.
 fn column(it: &Value) -> mlua::Result<Column> {
     let (title, options) = match it {
@@ -74,14 +78,24 @@ fn column(it: &Value) -> mlua::Result<Column> {
     Ok(Column {
         key: column_key(&title),
         title,
-        width: option("width")?.as_usize().unwrap_or(0),
+        width: size("width", &option("width")?, WIDTH_MAX)?.unwrap_or(0),
         align: if left { Align::Left } else { Align::Right },
-        decimals: option("decimals")?.as_usize(),
+        decimals: size("decimals", &option("decimals")?, DECIMALS_MAX)?,
         arrow: false,
         shrinks: false,
         json_only: false,
         spare: false,
         metric: metric(option("metric")?)?,
+    })
+}
+
+/// Reads a size of a column, which is at most `most`.
+fn size(name: &str, it: &Value, most: usize) -> mlua::Result<Option<usize>> {
+    if matches!(it, Value::Nil | Value::Boolean(false)) {
+        return Ok(None);
+    }
+    it.as_usize().filter(|size| *size <= most).map(Some).ok_or_else(|| {
+        mlua::Error::runtime(format!("a column's `{name}` is a whole number from 0 to {most}"))
     })
 }
 

@@ -1,12 +1,15 @@
 //! Prints events: those that a script emits, and those whose handler failed.
 
+use std::rc::Rc;
+
 use super::RunContext;
 use crate::base::event::slot::Slot;
-use crate::base::event::value::Value as Field;
+use crate::base::event::value::{Value as Field, emptied};
 use crate::base::report::draw::{Cell, DetailPosition, EventLine, EventText, FLAG_FIELDS, Level};
 use crate::base::report::frame::Frame;
 use crate::base::text::unescape::until_nul;
 use crate::decode::flags;
+use crate::decode::format::Format;
 use crate::event::kind::{Event, has_fields};
 use crate::event::sample_field::counts_of;
 use crate::script::vm::guard::pause::off_the_clock;
@@ -22,7 +25,57 @@ pub(in crate::script) struct EmitExtras<'a> {
     pub(in crate::script) detail: Option<DetailPosition>,
 }
 
+/// Facts about the event of a role that its printing needs, looked up once.
+pub(super) struct PrintedRole {
+    event: Rc<Event>,
+    /// Whether its records are samples of a counter or a clock. In a recording, such samples have a
+    /// format, too.
+    is_counter: bool,
+    /// Number of fields of a whole record, with the counts of its group; None without a format.
+    fields: Option<usize>,
+    /// Indexes of the [`FLAG_FIELDS`] in the kernel's format, if it has one.
+    common: Option<[Option<usize>; 2]>,
+}
+
+impl PrintedRole {
+    fn of(event: &Rc<Event>) -> PrintedRole {
+        let is_counter =
+            event.format().is_none() || !has_fields(&event.name) && !event.kind().is_derived();
+        let common = event.kind().raw_format().map(|format| {
+            FLAG_FIELDS.map(|name| format.fields.iter().position(|field| field.name == name))
+        });
+        let own = |format: &Format| format.fields.iter().filter(|field| !field.common).count();
+        let fields = event.format().map(|format| own(format) + event.counted.len());
+        PrintedRole { event: event.clone(), is_counter, fields, common }
+    }
+
+    /// Returns the [`FLAG_FIELDS`] of a record, or None if its event has no format of the kernel.
+    fn common_of(&self, raw: &[u8]) -> Option<[u8; 2]> {
+        let format = self.event.kind().raw_format()?;
+        let value =
+            |at: Option<usize>| match at.and_then(|at| format.fields.get(at)?.read(raw).ok()) {
+                Some(Field::Uint(n)) => n as u8,
+                _ => 0,
+            };
+        self.common.map(|common| common.map(value))
+    }
+}
+
 impl RunContext {
+    /// Returns the facts about a role.
+    #[inline]
+    fn printed_role(&mut self, role: usize) -> Option<Rc<PrintedRole>> {
+        let event = self.roles.get(role)?;
+        match self.printed_roles.get(role) {
+            Some(known) if Rc::ptr_eq(&known.event, event) => Some(known.clone()),
+            _ => {
+                let all = self.roles.iter().map(|event| Rc::new(PrintedRole::of(event)));
+                self.printed_roles = all.collect();
+                self.printed_roles.get(role).cloned()
+            }
+        }
+    }
+
     /// Prints one event now, with the script's additions.
     pub(in crate::script) fn emit(
         &mut self,
@@ -38,47 +91,28 @@ impl RunContext {
             return;
         }
         let chain = if self.no_stacks { &[] } else { chain };
-        let Some(event) = self.roles.get(slot.ev as usize).cloned() else { return };
+        let Some(role) = self.printed_role(slot.ev as usize) else { return };
+        let event = &role.event;
         let stack = self.name_frames(slot, chain);
         let comm = self.comm_of_slot(slot);
         let weighed = self.weighed(extras.extra);
-        let sample = [
-            ("period", Field::Uint(slot.period)),
-            ("ip", Field::Pointer(slot.ip)),
-            ("addr", Field::Pointer(slot.addr)),
-        ];
+        let counts = counts_with_names(event, raw);
+        let mut fields: Vec<(&str, Field<'_>)> = std::mem::take(&mut self.fields);
+        read_fields(event, slot, raw, &mut fields);
+        fields.extend(counts.iter().map(|(name, count)| (name.as_str(), Field::Uint(*count))));
         let print = event.format().and_then(|f| self.texts.printer(slot.ev as usize, f, raw));
-        let common = common_of(&event, raw);
+        let common = role.common_of(raw);
         let flags = common.map_or(flags::UNKNOWN, |[flags, preempt_count]| {
             flags::letters(flags, own_depth(preempt_count))
         });
-        let counts: Vec<(String, u64)> = event.count_fields().zip(counts_of(raw)).collect();
-        let mut of_group = counts.iter().map(|(name, count)| (name.as_str(), Field::Uint(*count)));
-        let (mut of_record, mut of_sample);
-        let fields: &mut dyn Iterator<Item = _> = match event.format() {
-            Some(format) => {
-                of_record = format.values(raw).chain(&mut of_group);
-                &mut of_record
-            }
-            None => {
-                let known = if slot.addr == 0 { 2 } else { 3 };
-                of_sample = sample[..known].iter().copied().chain(&mut of_group);
-                &mut of_sample
-            }
-        };
         let print_with_counts = |out: &mut Vec<u8>| {
             let is_printed = print.as_ref().is_some_and(|print| print(out));
-            if is_printed {
-                for (name, count) in &counts {
-                    out.extend_from_slice(format!(" {name}={count}").as_bytes());
-                }
+            for (name, count) in counts.iter().filter(|_| is_printed) {
+                out.extend_from_slice(format!(" {name}={count}").as_bytes());
             }
             is_printed
         };
-        // In a recording, a counter's samples have a format, too.
-        let is_counter =
-            event.format().is_none() || !has_fields(&event.name) && !event.kind().is_derived();
-        let period = is_counter.then_some(slot.period);
+        let period = role.is_counter.then_some(slot.period);
         self.printed += 1;
         self.out.event(&mut EventLine {
             stamp: self.clock.stamp(self.clock.clock_ns(slot.time)),
@@ -89,8 +123,9 @@ impl RunContext {
             flags,
             common: common.unwrap_or_default(),
             name: &event.name,
+            role: (role.fields == Some(fields.len())).then_some(slot.ev.into()),
             period,
-            fields,
+            fields: &fields,
             text: match (extras.text, &print) {
                 (Some(text), _) => EventText::Printer(text),
                 (None, Some(_)) => EventText::Format(&print_with_counts),
@@ -101,6 +136,7 @@ impl RunContext {
             stack: &stack,
         });
         self.frames = stack;
+        self.fields = emptied(fields, ("", Field::Int(0)));
         // A closed output is detected at the next report.
         let _ = self.out.flush_if_large();
     }
@@ -109,8 +145,10 @@ impl RunContext {
     /// script.
     fn weighed(&self, extra: &[(String, Cell)]) -> Option<Vec<(String, Cell)>> {
         let weight = self.weight.get();
-        let first = ("weight".to_owned(), Cell::Int(weight as i128));
-        (weight > 1.0).then(|| std::iter::once(first).chain(extra.iter().cloned()).collect())
+        (weight > 1.0).then(|| {
+            let first = ("weight".to_owned(), Cell::Int(weight as i128));
+            std::iter::once(first).chain(extra.iter().cloned()).collect()
+        })
     }
 
     /// Adds an event that is printed to the heat map. Returns whether it was only counted, with its
@@ -152,13 +190,27 @@ impl RunContext {
     }
 }
 
-/// Returns the [`FLAG_FIELDS`] of a record, or None if its event has no format of the kernel.
-fn common_of(event: &Event, raw: &[u8]) -> Option<[u8; 2]> {
-    let format = event.kind().raw_format()?;
-    Some(FLAG_FIELDS.map(|name| match format.field(name).map(|f| f.read(raw)) {
-        Some(Ok(Field::Uint(n))) => n as u8,
-        _ => 0,
-    }))
+/// Appends the fields of an event's format, or those of its sample if it has none.
+#[inline]
+fn read_fields<'a>(
+    event: &'a Event,
+    slot: &Slot,
+    raw: &'a [u8],
+    out: &mut Vec<(&'a str, Field<'a>)>,
+) {
+    if let Some(format) = event.format() {
+        return format.read_each(raw, |_, field, value| out.push((&field.name, value)));
+    }
+    out.extend([("period", Field::Uint(slot.period)), ("ip", Field::Pointer(slot.ip))]);
+    out.extend((slot.addr != 0).then_some(("addr", Field::Pointer(slot.addr))));
+}
+
+/// Returns the counts of an event's group, by the names of their fields.
+fn counts_with_names(event: &Event, raw: &[u8]) -> Vec<(String, u64)> {
+    if event.counted.is_empty() {
+        return Vec::new();
+    }
+    event.count_fields().zip(counts_of(raw)).collect()
 }
 
 /// Returns the preemption depth where the event happened. The probe of perf disables preemption

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use super::RunContext;
 use super::shared::SharedContext;
 use crate::base::event::slot::Slot;
-use crate::base::event::value::{Value, read_int};
+use crate::base::event::value::{Value, emptied, read_bits};
 use crate::base::kernel::address::is_kernel_address;
 use crate::base::report::coverage::Coverage;
 use crate::base::report::draw::{Cell, Stamp};
@@ -25,6 +25,8 @@ pub(in crate::script) struct TimelineTap {
     roles: Vec<TappedRole>,
     /// Record, CPU and time of the last event: roles of one event get the same record.
     last: (*const u8, u16, f64),
+    /// The fields of an event; empty between two events.
+    values: Vec<(usize, Value<'static>)>,
 }
 
 struct TappedRole {
@@ -32,6 +34,36 @@ struct TappedRole {
     is_sample: bool,
     /// Position of `common_pid` in the record.
     common_pid: Option<usize>,
+    /// Number of its own fields, before the counts of its group.
+    own: usize,
+}
+
+impl TappedRole {
+    fn of(event: &Rc<Event>) -> TappedRole {
+        let is_sample =
+            event.format().is_none() || !has_fields(&event.name) && !event.kind().is_derived();
+        let common_pid = event.kind().raw_format().and_then(|format| format.field("common_pid"));
+        let own = event.format().into_iter().flat_map(|format| &format.fields);
+        TappedRole {
+            event: event.clone(),
+            is_sample,
+            common_pid: common_pid.map(|field| field.offset),
+            own: own.filter(|field| !field.common && !is_sample).count(),
+        }
+    }
+
+    /// Appends the own fields of a record, then the counts of its group, each with its index.
+    #[inline]
+    fn read<'a>(&'a self, raw: &'a [u8], out: &mut Vec<(usize, Value<'a>)>) {
+        if let Some(format) = self.event.format().filter(|_| !self.is_sample) {
+            format.read_each(raw, |at, _, value| out.push((at, value)));
+        }
+        let members = self.event.counted.len();
+        if members > 0 {
+            let counts = counts_of(raw).take(members).enumerate();
+            out.extend(counts.map(|(at, count)| (self.own + at, Value::Uint(count))));
+        }
+    }
 }
 
 /// A span as a script emits it. Times are nanoseconds of the run.
@@ -76,13 +108,9 @@ impl RunContext {
         let Some(role) = tap.roles.get(slot.ev as usize) else { return };
         let comm = self.comm_of_slot(slot);
         let common_pid = role.common_pid.and_then(|at| raw.get(at..at + 4));
-        let common_pid = common_pid.map_or(slot.tid, |bytes| read_int(bytes, false) as u32);
-        let own = role.event.format().filter(|_| !role.is_sample);
-        let own = own.into_iter().flat_map(|format| &format.fields).filter(|field| !field.common);
-        let count = own.clone().count();
-        let own = own.enumerate().filter_map(|(at, field)| Some((at, field.read(raw).ok()?)));
-        let counts = role.event.count_fields().zip(counts_of(raw));
-        let counts = counts.enumerate().map(|(at, (_, n))| (count + at, Value::Uint(n)));
+        let common_pid = common_pid.map_or(slot.tid, |bytes| read_bits(bytes, false) as u32);
+        let mut fields: Vec<(usize, Value<'_>)> = std::mem::take(&mut tap.values);
+        role.read(raw, &mut fields);
         let stack = (!chain.is_empty()).then(|| self.stack_of(slot, chain));
         let space = || self.space_of(slot);
         let mut frames = |out: &mut Vec<Frame>| {
@@ -97,10 +125,11 @@ impl RunContext {
             is_sample: role.is_sample,
             period: slot.period,
             in_kernel: is_kernel_address(slot.ip),
-            fields: &mut own.chain(counts),
+            fields: &fields,
             stack,
             frames: &mut frames,
         });
+        tap.values = emptied(fields, (0, Value::Int(0)));
     }
 
     /// Adds a span of the script.
@@ -148,21 +177,11 @@ impl SharedContext {
     /// Adds all events that handlers receive to a timeline from now on.
     pub fn set_timeline(&self, mut sink: Box<dyn Timeline>) {
         self.with(|context| {
-            let role = |event: &Rc<Event>| TappedRole {
-                event: event.clone(),
-                is_sample: event.format().is_none()
-                    || !has_fields(&event.name) && !event.kind().is_derived(),
-                common_pid: event
-                    .kind()
-                    .raw_format()
-                    .and_then(|format| format.field("common_pid"))
-                    .map(|field| field.offset),
-            };
             let opened: Vec<_> = context.roles.iter().map(|event| event.opened()).collect();
             sink.opened(&opened);
-            let roles = context.roles.iter().map(role).collect();
-            context.timeline =
-                Some(Box::new(TimelineTap { sink, roles, last: (std::ptr::null(), 0, 0.0) }));
+            let roles = context.roles.iter().map(TappedRole::of).collect();
+            let (last, values) = ((std::ptr::null(), 0, 0.0), Vec::new());
+            context.timeline = Some(Box::new(TimelineTap { sink, roles, last, values }));
         });
     }
 

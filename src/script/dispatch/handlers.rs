@@ -36,15 +36,21 @@ impl Dispatch {
 
     /// Checks one handler of an evsel.
     fn check(&self, entry: &Table, handler: &Function) -> anyhow::Result<()> {
-        if self.fields.get().is_none() {
-            // Cannot fail: the cell is empty, and only this thread sets it.
-            let _ = self.fields.set(self.trusted.run("fields", FIELDS, mlua::Nil)?);
-        }
+        self.load_fields()?;
         let Some(missing) = self.fields.get() else { return Ok(()) };
         let name: String = entry.get::<Table>("ev")?.raw_get("name")?;
         let roles: Vec<usize> = entry.get("roles")?;
         let why = missing.call::<Option<String>>((handler, name, roles))?;
         why.map_or(Ok(()), |why| Err(anyhow::Error::msg(why)))
+    }
+
+    /// Loads the check of fields, which also decodes bytecode.
+    pub(super) fn load_fields(&self) -> mlua::Result<()> {
+        if self.fields.get().is_none() {
+            // Cannot fail: the cell is empty, and only this thread sets it.
+            let _ = self.fields.set(self.trusted.run("fields", FIELDS, mlua::Nil)?);
+        }
+        Ok(())
     }
 
     /// Returns the current handler of the evsel with this index; checks its fields if `check` is

@@ -3,11 +3,13 @@
 //! The script's part has a time limit. Tables that it cannot draw in time are drawn without it,
 //! from the data that Rust holds.
 
+use std::path::Path;
 use std::rc::Rc;
 
 use mlua::Value;
 
 use super::Host;
+use crate::base::report::coverage::Coverage;
 use crate::base::report::draw::{Level, Report};
 use crate::base::report::metric::MetricTable;
 use crate::script::vm::callback::Callback;
@@ -34,6 +36,23 @@ impl Host {
         let callback = self.callbacks.deinit.clone().or_else(|| self.callbacks.interval.clone());
         let parts = self.report(callback, seconds, counts);
         (parts, if total { self.totals() } else { Vec::new() })
+    }
+
+    /// Keeps the events of the first `sql` in a database in the empty file at `path`. Returns
+    /// whether the script has one.
+    ///
+    /// # Errors
+    /// The file cannot be opened; a sentence.
+    pub fn keep_events(&self, path: &Path) -> Result<bool, String> {
+        self.aggregates.keep_events(path)
+    }
+
+    /// Completes that database after the last report. Returns a summary.
+    ///
+    /// # Errors
+    /// The file cannot be written; a sentence.
+    pub fn complete_events(&self, coverage: &Coverage) -> Result<Option<String>, String> {
+        self.aggregates.complete_events(coverage)
     }
 
     fn totals(&mut self) -> Vec<Report> {

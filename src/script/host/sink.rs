@@ -220,7 +220,7 @@ impl Sink for Host {
         };
         match side.what {
             SideBandKind::Fork { pid, tid, parent_pid, parent_tid } => {
-                tasks(&mut |t| t.on_fork(Fork { tid, pid, parent_tid, parent_pid }));
+                tasks(&mut |t| t.on_fork(Fork { tid, pid, parent_tid, parent_pid }, side.time));
                 self.context.with(|context| context.tap_task(tid));
                 // The thread id may be a reused one with state that was opened after the record of
                 // the previous thread's end.
@@ -238,7 +238,7 @@ impl Sink for Host {
                 );
             }
             SideBandKind::Comm { pid, tid, comm, exec } => {
-                tasks(&mut |t| t.on_comm(tid, pid, comm));
+                tasks(&mut |t| t.on_comm(tid, pid, comm, side.time));
                 self.context.with(|context| context.tap_task(tid));
                 self.aggregates.rename_task(tid);
                 let of_exec: fn(&Callbacks) -> &Option<Rc<Callback>> = |all| &all.on_exec;
@@ -263,7 +263,7 @@ impl Sink for Host {
                     },
                 );
                 self.aggregates.drop_task(tid);
-                self.context.with(|context| context.tasks.on_exit(tid));
+                self.context.with(|context| context.tasks.on_exit(tid, pid, side.time));
             }
             SideBandKind::Mmap { pid, tid, address, length, offset, path, file } => {
                 let lua = self.vm.lua().clone();

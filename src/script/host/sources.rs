@@ -92,7 +92,7 @@ impl Host {
         *slots = merged;
     }
 
-    fn deepest_source(&self) -> u8 {
+    pub(super) fn deepest_source(&self) -> u8 {
         self.state.borrow().evsels.borrow().sources.deepest()
     }
 

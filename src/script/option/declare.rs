@@ -14,7 +14,7 @@ use crate::base::{
 };
 
 /// The functions, and the keys that each takes in addition to [`KEYS`].
-const CONSTRUCTORS: [(&str, &[&str]); 12] = [
+const CONSTRUCTORS: [(&str, &[&str]); 13] = [
     ("flag", &["load"]),
     ("number", &[]),
     ("integer", &["least"]),
@@ -23,6 +23,7 @@ const CONSTRUCTORS: [(&str, &[&str]); 12] = [
     ("duration", &["unit", "least"]),
     ("size", &[]),
     ("text", &[]),
+    ("text_file", &[]),
     ("choice", &["of"]),
     ("expr", &[]),
     ("event", &["attrs"]),
@@ -152,6 +153,7 @@ impl OptionConstructor<'_> {
             "duration" => OptionKind::Duration(unit(table)?),
             "size" => OptionKind::Size,
             "text" => OptionKind::Text,
+            "text_file" => OptionKind::TextFile,
             "choice" => OptionKind::Choice { of: choices(table)?, bare: None },
             "expr" => OptionKind::Expr,
             "event" => OptionKind::Event { attrs: self.attrs(table)? },

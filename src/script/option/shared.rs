@@ -36,6 +36,7 @@ pub fn options() -> Vec<OptionSpec> {
             "FILE",
             "write the events and spans as a timeline for https://ui.perfetto.dev",
         ),
+        text("database", "FILE", "keep the events in a SQLite database; -o FILE.db is the same"),
         text("diff", "OLD", "draw the difference to the flame graph in OLD.folded"),
         flag("perins", None, "print a table per CPU, with -p or -t per thread, or per key"),
         OptionSpec {

@@ -78,7 +78,9 @@ fn parse_kind(kind: &OptionKind, text: &str) -> Result<OptionValue> {
         }
         OptionKind::Duration(bare) => OptionValue::DurationNs(units::parse_duration(text, *bare)?),
         OptionKind::Size => OptionValue::Bytes(units::parse_size(text)?),
-        OptionKind::Text | OptionKind::List => OptionValue::Text(text.to_owned()),
+        OptionKind::Text | OptionKind::TextFile | OptionKind::List => {
+            OptionValue::Text(text.to_owned())
+        }
         OptionKind::Choice { of, .. } => OptionValue::Choice(one_of(of, text)?),
         OptionKind::CallGraph => {
             CallGraph::parse(text)?;

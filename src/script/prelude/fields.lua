@@ -7,7 +7,7 @@
 -- knows something for it (`if p:close(…)`). Any other condition may test whether the field exists,
 -- so code that depends on it is not checked. A field that is missed is an error at the first event
 -- that reads it.
-local _, view = ...
+local _, view, _, exports = ...
 local getters_of, nearest = view.getters_of, view.nearest
 
 local util, bit = require "jit.util", require "bit"
@@ -28,7 +28,7 @@ for op in ([[ISLT ISGE ISLE ISGT ISEQV ISNEV ISEQS ISNES ISEQN ISNEN ISEQP ISNEP
 end
 
 -- Kinds of the operands A, B and C. DST: A is written. BASE: A and the slots above it are written.
-local DST, BASE, VAR_B, VAR_C, STR_C, JUMP_C = 1, 2, 3 * 8, 3 * 128, 10 * 128, 13 * 128
+local DST, BASE, VAR_A, VAR_B, VAR_C, STR_C, JUMP_C = 1, 2, 3, 3 * 8, 3 * 128, 10 * 128, 13 * 128
 
 --- Decodes the instructions of a function or a prototype. Returns nil if one is not known, as in a
 -- compiled loop.
@@ -43,7 +43,7 @@ local function decode(f)
       return nil
     end
     local i = { op = op, a = band(rshift(ins, 8), 0xff), dst = band(mode, 7) == DST,
-      base = band(mode, 7) == BASE }
+      base = band(mode, 7) == BASE, var_a = band(mode, 7) == VAR_A }
     if kind_b ~= 0 then i.b, c = rshift(c, 8), band(c, 0xff) end
     i.c, i.var_b, i.var_c = c, kind_b == VAR_B, kind_c == VAR_C
     if kind_c == JUMP_C then
@@ -66,6 +66,7 @@ local understood = table.concat(ops, " ")
   == "FUNCF TGETS ISNEN JMP UGET IST JMP UGET MOV KNUM CALLT KSHORT KSHORT KSHORT FORI USETV FORL "
   .. "RET0"
   and probe[8].a == probe[7].a + 2
+exports.decode = understood and decode
 
 --- Returns whether a prototype may write a local of an enclosing function.
 local function writes(proto)

@@ -113,6 +113,10 @@ impl Live {
             let mut before = Vec::new();
             for recipient in &mut decoder.recipients {
                 match state(recipient) {
+                    // Without times, the recipient also takes what remains of the span before.
+                    Some(true) if !recipient.is_on() && decoder.time_at.is_none() => {
+                        recipient.span = TimeSpan::since(0);
+                    }
                     Some(true) if !recipient.is_on() => {
                         before.push(recipient.of_previous_span());
                         recipient.span = TimeSpan::since(now);
@@ -193,6 +197,7 @@ impl Live {
             // Compares events, not names: a function of that name may be in another file by now.
             other.event == opening.event
                 && other.sampling == opening.sampling
+                && other.parts == opening.parts
                 && other.filter == opening.filter
         };
         let is_open = |at| self.opened.events.iter().any(|open| open.opening == at);

@@ -6,10 +6,10 @@
 
 use super::Live;
 use crate::base::event::slot::Slot;
-use crate::decode::sample::{Plain, identifier};
+use crate::decode::sample::identifier;
 use crate::source::open::opened::OpenedSource;
 use crate::source::ring::decoder::SAMPLE;
-use crate::source::ring::fill::{plain, plain_at, push};
+use crate::source::ring::fill::{UsualSample, plain, push, usual_at};
 use crate::source::sink::{SideBand, Sink};
 use crate::sys::clock::monotonic_ns;
 
@@ -48,7 +48,7 @@ impl Live {
     pub(super) fn look(&mut self, index: usize) {
         let ring = &mut self.opened.rings[index];
         ring.head = ring.ring.head();
-        ring.looked_at = monotonic_ns();
+        (ring.looked_before, ring.looked_at) = (ring.looked_at, monotonic_ns());
         let fill = ring.head.wrapping_sub(ring.ring.tail());
         let (part, whole) = NEARLY_FULL;
         ring.lost_counts_stale |= fill * whole >= ring.ring.capacity() * part;
@@ -62,14 +62,19 @@ impl Live {
         let OpenedSource { rings, ids, decoders, .. } = &mut self.opened;
         let ring = &mut rings[index];
         let (mut at, mut last, mut taken) = (ring.at, ring.last, 0);
+        let earliest = ring.looked_before;
         while !self.batch.is_full(1) {
             let Ok(Some(piece)) = ring.ring.piece(at, ring.head) else { break };
-            let Some((role, sample)) = plain_at(&piece, ids, decoders) else { break };
+            let Some(UsualSample { role, sample, time }) =
+                usual_at(&piece, ids, decoders, earliest)
+            else {
+                break;
+            };
             at += piece.len() as u64;
             taken += 1;
-            last = last.max(sample.time);
-            let time = self.clock.since_start(sample.time);
-            self.batch.push(Slot { time, ..plain(role, &sample) });
+            last = last.max(time);
+            let time = self.clock.since_start(time);
+            self.batch.push(Slot { time, ..plain(role, &sample, ring.cpu) });
         }
         (ring.at, ring.last) = (at, last);
         ring.delivery.taken += taken;
@@ -99,20 +104,21 @@ impl Live {
             return sink.side(SideBand::undecodable(0.0, ring.cpu));
         };
         ring.delivery.taken += u64::from(decoder.samples_each);
-        if let Some(role) = decoder.plain {
-            let Some(mut sample) = Plain::read(bytes).filter(|s| s.raw.len() >= decoder.raw_min)
+        if let Some((role, layout)) = &decoder.plain {
+            let Some(mut sample) = layout.read(bytes).filter(|s| s.raw.len() >= decoder.raw_min)
             else {
                 return sink.side(SideBand::undecodable(0.0, ring.cpu));
             };
             (sample.pid, sample.tid) = decoder.task((sample.pid, sample.tid), sample.raw, sink);
-            ring.last = ring.last.max(sample.time);
-            if decoder.span.holds(sample.time) {
-                let time = self.clock.since_start(merge_time.unwrap_or(sample.time));
-                self.batch.push(Slot { time, ..plain(role, &sample) });
+            let time = sample.time.unwrap_or(ring.looked_before);
+            ring.last = ring.last.max(time);
+            if decoder.span.holds(time) {
+                let time = self.clock.since_start(merge_time.unwrap_or(time));
+                self.batch.push(Slot { time, ..plain(*role, &sample, ring.cpu) });
             }
             return;
         }
-        let Some(mut sample) = decoder.sample(bytes) else {
+        let Some(mut sample) = decoder.sample(bytes, ring.cpu, ring.looked_before) else {
             return sink.side(SideBand::undecodable(0.0, ring.cpu));
         };
         (sample.pid, sample.tid) = decoder.task((sample.pid, sample.tid), sample.raw, sink);

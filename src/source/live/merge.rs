@@ -15,7 +15,7 @@ use crate::order::{NextRecord, Order};
 use crate::source::open::opened::OpenedSource;
 use crate::source::ring::cpu_ring::CpuRing;
 use crate::source::ring::decoder::{Decoder, time_of};
-use crate::source::ring::fill::{plain, plain_at};
+use crate::source::ring::fill::{UsualSample, plain, usual_at};
 use crate::source::ring::ids::Ids;
 use crate::source::ring::staged::Staged;
 use crate::source::sink::Sink;
@@ -106,10 +106,11 @@ fn stage(
             return order.offer(index, ring.last);
         }
     };
-    if let Some((role, sample)) = plain_at(&piece, ids, decoders) {
-        ring.staged =
-            Staged { slot: plain(role, &sample), time: sample.time, length: piece.len() as u64 };
-        return order.offer(index, sample.time);
+    // Every sample has a time here.
+    if let Some(UsualSample { role, sample, time }) = usual_at(&piece, ids, decoders, 0) {
+        let slot = plain(role, &sample, ring.cpu);
+        ring.staged = Staged { slot, time, length: piece.len() as u64 };
+        return order.offer(index, time);
     }
     // A record later than the clock would stop the ring for good: `Live::take_side` refuses it.
     let time = due_before(ring, &piece, order)

@@ -4,11 +4,21 @@ use super::Live;
 use crate::decode::record::{self, Record};
 use crate::decode::side_band::Mmap2;
 use crate::source::request::Opening;
+use crate::source::ring::decoder::layout_of;
 use crate::source::ring::ids::Ids;
 use crate::source::ring::watched_tasks::WatchedTasks;
 use crate::source::side_record::{SideKinds, SideRecord};
 use crate::source::sink::{SideBand, SideBandKind, Sink};
 use perf_event_open_sys::bindings as abi;
+
+/// Watches a task that has executed a program, if it has moved into a watched control group.
+fn look_up_after_exec<E>(parsed: &Result<Record<'_>, E>, tasks: Option<&mut WatchedTasks>) {
+    if let (Ok(Record::Comm(comm)), Some(tasks)) = (parsed, tasks)
+        && comm.exec
+    {
+        tasks.look_up(comm.tid);
+    }
+}
 
 impl Live {
     /// Handles a record that is not a sample, after everything before it.
@@ -18,22 +28,23 @@ impl Live {
         let Ok(Some(piece)) = ring.ring.piece(ring.at, ring.head) else { return };
         let position = ring.at;
         ring.at += piece.len() as u64;
+        let of_event = layout_of(&piece, &self.opened.ids, &self.opened.decoders);
+        let layout = of_event.unwrap_or(&self.opened.side_layout);
         let bytes = piece.bytes(&mut ring.scratch);
-        let trailer = self.opened.side_layout.trailer(bytes);
+        let trailer = layout.trailer(bytes);
         if trailer.is_some_and(|trailer| trailer.time > ring.looked_at) {
             // These bytes are not a time.
             return sink.side(SideBand::undecodable(self.clock.since_start(ring.last), ring.cpu));
         }
-        let stamped = trailer.map_or(ring.last, |t| t.time);
+        // A loss without a time has the latest possible one.
+        let untimed = if layout.has_trailer_time() { ring.last } else { ring.looked_at };
+        let written = trailer.filter(|_| layout.has_trailer_time()).map(|trailer| trailer.time);
+        let stamped = written.unwrap_or(untimed);
         let time = self.clock.since_start(merge_time.unwrap_or(stamped));
         let here = self.watched_cpus.contains(&ring.cpu);
         let side = |what| SideBand { time, cpu: ring.cpu, watched: here, what };
-        let parsed = record::parse(bytes, &self.opened.side_layout);
-        if let (Ok(Record::Comm(r)), Some(tasks)) = (&parsed, &mut self.tasks)
-            && r.exec
-        {
-            tasks.look_up(r.tid);
-        }
+        let parsed = record::parse(bytes, layout);
+        look_up_after_exec(&parsed, self.tasks.as_mut());
         let is_watched = |tid: u32| self.tasks.as_ref().is_none_or(|tasks| tasks.contains(tid));
         let of = |tid: u32, what| SideBand { watched: here && is_watched(tid), ..side(what) };
         let recorded = parsed.as_ref().ok().and_then(|record| {
@@ -89,7 +100,7 @@ impl Live {
             let watched = here && is_watched_now(&recorded, self.tasks.as_ref());
             sink.side(SideBand { watched, ..side(SideBandKind::ForCallback(&recorded)) });
         }
-        ring.last = ring.last.max(stamped);
+        ring.last = ring.last.max(written.unwrap_or(ring.looked_before));
     }
 }
 

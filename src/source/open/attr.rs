@@ -20,12 +20,13 @@ pub struct Common {
     pub inherit: bool,
 }
 
-/// Fields of every sample; all other records have them in their trailer. One layout therefore reads
-/// all trailers of a ring, and the time is at a fixed offset.
-const BASE: u64 = (abi::PERF_SAMPLE_IDENTIFIER
-    | abi::PERF_SAMPLE_TID
-    | abi::PERF_SAMPLE_TIME
-    | abi::PERF_SAMPLE_CPU) as u64;
+/// Fields of every sample, unless nothing reads them (`omit_parts`); all other records have them in
+/// their trailer. The CPU is that of the ring.
+const BASE: u64 =
+    (abi::PERF_SAMPLE_IDENTIFIER | abi::PERF_SAMPLE_TID | abi::PERF_SAMPLE_TIME) as u64;
+
+/// Fields in the trailers of the dummy's records.
+const OF_OWNER: u64 = BASE | abi::PERF_SAMPLE_CPU as u64;
 
 /// Returns the attr of an event that writes samples or, with `sampling.count`, is counted.
 ///
@@ -204,7 +205,7 @@ pub const OWNER: &str = "dummy";
 pub fn of_owner(common: Common, mmap: MappingRecords, side: SideKinds) -> anyhow::Result<Attr> {
     let mut attr = Attr::software(abi::PERF_COUNT_SW_DUMMY as u64);
     every(&mut attr, common)?;
-    attr.set("sample_type", BASE)?;
+    attr.set("sample_type", OF_OWNER)?;
     attr.set("sample_period", 1)?;
     let read = abi::PERF_FORMAT_ID | abi::PERF_FORMAT_LOST | abi::PERF_FORMAT_TOTAL_TIME_ENABLED;
     attr.set("read_format", read as u64)?;

@@ -52,14 +52,8 @@ pub(super) fn of_opening(
     let mut decoder = Decoder {
         recipients,
         sample_counts,
-        time_at: match layout.time_offset() {
-            Some(at) => at,
-            None if sampling.count => 0,
-            None => anyhow::bail!(
-                "{}: the time is not at a fixed offset in its samples",
-                opening.event.name
-            ),
-        },
+        time_at: layout.time_offset(),
+        has_task: layout.shape().samples(abi::PERF_SAMPLE_TID),
         plain: None,
         span: TimeSpan::NEVER,
         filtered_by_task: of_tasks && opening.is_cpu_wide() || by_thread,

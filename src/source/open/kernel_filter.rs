@@ -230,6 +230,7 @@ mod tests {
             glob: None,
             filter: Some(part.clone()),
             sampling: Sampling::default(),
+            parts: crate::source::request::SampleParts::ALL,
             roles: Vec::new(),
         };
         assert_eq!(

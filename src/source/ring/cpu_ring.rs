@@ -4,6 +4,7 @@ use super::delivery::Delivery;
 use super::loss_window::LossWindows;
 use super::presence::Presence;
 use super::staged::Staged;
+use crate::sys::clock::monotonic_ns;
 use crate::sys::perf::PerfEvent;
 use crate::sys::ring::{Ring, Scratch};
 
@@ -21,6 +22,9 @@ pub(in crate::source) struct CpuRing {
     pub(in crate::source) head: u64,
     /// The event clock just after the last look: everything up to `head` was written before.
     pub(in crate::source) looked_at: u64,
+    /// The event clock at the look before: nothing unread at that look was written earlier, since
+    /// rings are read to their end. Samples without a time get this one.
+    pub(in crate::source) looked_before: u64,
     /// The record at `at`, if rings are merged.
     pub(in crate::source) staged: Staged,
     /// Latest time read, for the window of a loss.
@@ -55,7 +59,8 @@ impl CpuRing {
             scratch: Scratch::new(),
             at: 0,
             head: 0,
-            looked_at: 0,
+            looked_at: monotonic_ns(),
+            looked_before: 0,
             staged: Staged::NONE,
             last: 0,
             lost_counts_stale: false,

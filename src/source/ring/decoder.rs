@@ -11,7 +11,7 @@ use super::chains::Chained;
 use super::group_counts::GroupCounts;
 use super::ids::Ids;
 use super::weights::SampleWeights;
-use crate::decode::sample::{RecordLayout, Sample};
+use crate::decode::sample::{PlainLayout, RecordLayout, Sample};
 use crate::event::filter::BoundFilter;
 use crate::source::sink::Sink;
 use crate::sys::ring::Piece;
@@ -110,13 +110,15 @@ pub(in crate::source) struct Decoder {
     pub(in crate::source) weights: Option<Box<SampleWeights>>,
     /// Whether the record of a slot has a tail, for fields that few events have.
     pub(in crate::source) has_tail: bool,
-    /// The only role, if every sample has the plain layout and nothing but its time must be
-    /// checked.
-    pub(in crate::source) plain: Option<u16>,
+    /// The only role and the layout, if every sample has a plain layout and nothing but its time
+    /// must be checked.
+    pub(in crate::source) plain: Option<(u16, PlainLayout)>,
     /// When the records that this role takes were written.
     pub(in crate::source) span: TimeSpan,
-    /// Offset of the time in a whole record.
-    pub(in crate::source) time_at: usize,
+    /// Offset of the time in a whole record; None if its samples have no time.
+    pub(in crate::source) time_at: Option<usize>,
+    /// Whether the task is in its samples; otherwise `common_pid` is.
+    pub(in crate::source) has_task: bool,
     /// Whether samples of this process are dropped here, since no in-kernel filter can exclude
     /// them.
     pub(in crate::source) hide_self: bool,
@@ -127,10 +129,23 @@ pub(in crate::source) struct Decoder {
 }
 
 impl Decoder {
-    /// Decodes a sample; None if it lacks data that its event's fields are read from.
+    /// Decodes a sample from the ring of this CPU; None if it lacks data that its event's fields
+    /// are read from. `earliest` becomes its time if it has none.
     #[inline(always)]
-    pub(in crate::source) fn sample<'a>(&self, bytes: &'a [u8]) -> Option<Sample<'a>> {
+    pub(in crate::source) fn sample<'a>(
+        &self,
+        bytes: &'a [u8],
+        cpu: u32,
+        earliest: u64,
+    ) -> Option<Sample<'a>> {
         let mut sample = self.layout.sample(bytes.get(8..)?).ok()?;
+        sample.cpu = cpu;
+        if self.time_at.is_none() {
+            sample.time = earliest;
+        }
+        if !self.has_task {
+            sample.tid = self.thread_in(sample.raw)?;
+        }
         if let Some(registers) = self.registers {
             sample.raw = self.registers_of(&sample, registers.of_any_task)?;
         }
@@ -152,9 +167,15 @@ impl Decoder {
     #[cold]
     #[inline(never)]
     fn ended_task(&self, ids: (u32, u32), raw: &[u8], sink: &dyn Sink) -> (u32, u32) {
-        let bytes = self.common_pid.and_then(|at| raw.get(at..)?.first_chunk());
-        let Some(tid) = bytes.map(|bytes| u32::from_ne_bytes(*bytes)) else { return ids };
+        let Some(tid) = self.thread_in(raw) else { return ids };
         (sink.process_of(tid).unwrap_or(ids.0), tid)
+    }
+
+    /// Returns the thread in a raw record.
+    #[inline(always)]
+    fn thread_in(&self, raw: &[u8]) -> Option<u32> {
+        let bytes = raw.get(self.common_pid?..)?.first_chunk()?;
+        Some(u32::from_ne_bytes(*bytes))
     }
 
     /// Returns the registers as a record; None if the ABI is not the one that the fields were made
@@ -205,17 +226,19 @@ impl Decoder {
         self.filtered && self.recipients.len() < TAKERS
     }
 
-    /// Returns whether a sample needs no check except of its time, and counts as one event.
-    fn is_plain(&self) -> bool {
-        let alike = self.layout.is_plain() && self.samples_each && self.sample_counts.is_empty();
-        alike && !self.filtered_by_task && !self.hide_self
+    /// Returns the layout of its samples if these need no check except of their time, and each
+    /// counts as one event.
+    fn plain_layout(&self) -> Option<PlainLayout> {
+        let alike = self.samples_each && self.sample_counts.is_empty();
+        let is_plain = alike && !self.filtered_by_task && !self.hide_self;
+        self.layout.plain(self.common_pid).filter(|_| is_plain)
     }
 
     /// Updates `plain` and `span`. Must be called when its recipients have changed.
     pub(in crate::source) fn update_plain(&mut self) {
-        (self.plain, self.span) = match &self.recipients[..] {
-            [Recipient { role, own: None, span, .. }] if self.is_plain() => {
-                (Some(*role as u16), *span)
+        (self.plain, self.span) = match (&self.recipients[..], self.plain_layout()) {
+            ([Recipient { role, own: None, span, .. }], Some(layout)) => {
+                (Some((*role as u16, layout)), *span)
             }
             _ => (None, TimeSpan::NEVER),
         };
@@ -232,7 +255,22 @@ pub(in crate::source) fn time_of(
 ) -> Option<u64> {
     if piece.kind() == SAMPLE {
         let decoder = decoders.get(ids.get(piece.u64_at(8)?)? as usize)?;
-        return piece.u64_at(decoder.time_at);
+        return piece.u64_at(decoder.time_at?);
     }
-    piece.u64_at(side.trailer_time_offset(piece.kind(), piece.len(), |at| piece.u64_at(at))?)
+    let layout = layout_of(piece, ids, decoders).unwrap_or(side);
+    piece.u64_at(layout.trailer_time_offset(piece.kind(), piece.len(), |at| piece.u64_at(at))?)
+}
+
+/// Returns the layout of the event that wrote a record other than a sample; None if that is the
+/// dummy. Only records of losses and of throttling are of other events; others may be too long, and
+/// have no ID at their end then.
+#[inline(never)]
+pub(in crate::source) fn layout_of<'a>(
+    piece: &Piece<'_>,
+    ids: &Ids,
+    decoders: &'a [Decoder],
+) -> Option<&'a RecordLayout> {
+    let of_event = [abi::PERF_RECORD_LOST, abi::PERF_RECORD_THROTTLE, abi::PERF_RECORD_UNTHROTTLE];
+    let id = of_event.contains(&piece.kind()).then(|| piece.len().checked_sub(8))?;
+    decoders.get(ids.get(piece.u64_at(id?)?)? as usize).map(|decoder| &decoder.layout)
 }

@@ -11,32 +11,36 @@ use crate::source::batch::Batch;
 use crate::source::sink::{SideBand, Sink};
 use crate::sys::ring::Piece;
 
-/// Returns the sample and the only role that takes it if this is the usual record: a sample of the
-/// plain layout that does not wrap, of a task that has not ended.
+/// A usual record: a sample of a plain layout that does not wrap, of a task that has not ended, and
+/// that only one role takes.
+pub(in crate::source) struct UsualSample<'a> {
+    pub(in crate::source) role: u16,
+    pub(in crate::source) sample: Plain<'a>,
+    /// Nanoseconds of the event clock.
+    pub(in crate::source) time: u64,
+}
+
+/// Returns the record if it is a usual one. `earliest` becomes the time of a sample without one.
 #[inline(always)]
-pub(in crate::source) fn plain_at<'a>(
+pub(in crate::source) fn usual_at<'a>(
     piece: &Piece<'a>,
     ids: &Ids,
     decoders: &[Decoder],
-) -> Option<(u16, Plain<'a>)> {
+    earliest: u64,
+) -> Option<UsualSample<'a>> {
     let Piece::Single(bytes) = *piece else { return None };
     let decoder = decoders.get(ids.get(identifier(bytes)?)? as usize)?;
-    let (Some(role), SAMPLE) = (decoder.plain, piece.kind()) else { return None };
-    let sample = Plain::read(bytes)?;
+    let (Some((role, layout)), SAMPLE) = (&decoder.plain, piece.kind()) else { return None };
+    let sample = layout.read(bytes)?;
+    let time = sample.time.unwrap_or(earliest);
     let usual = sample.raw.len() >= decoder.raw_min && sample.tid != ENDED;
-    (usual && decoder.span.holds(sample.time)).then_some((role, sample))
+    (usual && decoder.span.holds(time)).then_some(UsualSample { role: *role, sample, time })
 }
 
-/// Returns its slot without the time.
+/// Returns the slot of a sample from the ring of this CPU, without its time.
 #[inline(always)]
-pub(in crate::source) fn plain(role: u16, sample: &Plain<'_>) -> Slot {
-    Slot {
-        pid: sample.pid,
-        tid: sample.tid,
-        cpu: sample.cpu as u16,
-        ev: role,
-        ..Slot::of(sample.raw)
-    }
+pub(in crate::source) fn plain(role: u16, sample: &Plain<'_>, cpu: u32) -> Slot {
+    Slot { pid: sample.pid, tid: sample.tid, cpu: cpu as u16, ev: role, ..Slot::of(sample.raw) }
 }
 
 /// Adds a slot for each role that takes the sample. `weight` is None if no sample of the event is

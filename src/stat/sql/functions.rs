@@ -1,10 +1,11 @@
 //! The functions of expressions, in SQL: `ksymbol(address)`, `comm_get(pid)`, `syscall_name(nr)`,
-//! `ntohl`, `ntohs`, `htonl`, `htons`.
+//! `ntohl`, `ntohs`, `htonl`, `htons`; and `weight()`, the number of events that a row stands for.
 
 use super::events::SqlEvents;
+use super::sample::is_in_sample;
 use rusqlite::Connection;
 use rusqlite::functions::{Context, FunctionFlags};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use syscalls::Sysno;
 
@@ -12,11 +13,14 @@ thread_local! {
     /// The run whose query runs: SQLite wants functions that can be sent to other threads, and the
     /// state of a run cannot.
     static RUN: RefCell<Option<Rc<SqlEvents>>> = const { RefCell::new(None) };
+    /// The weight of its rows.
+    static WEIGHT: Cell<u64> = const { Cell::new(1) };
 }
 
-/// Lets the functions of queries look up names in this run.
-pub(super) fn look_up_in(events: &Rc<SqlEvents>) {
+/// Lets the functions of queries look up names in this run, whose rows have this weight.
+pub(super) fn look_up_in(events: &Rc<SqlEvents>, weight: u64) {
     RUN.set(Some(events.clone()));
+    WEIGHT.set(weight);
 }
 
 fn in_run<R>(work: impl FnOnce(&SqlEvents) -> R) -> Option<R> {
@@ -43,6 +47,10 @@ pub(super) fn register(db: &Connection) -> rusqlite::Result<()> {
             None => number.to_string(),
         };
         Ok(number.map(name))
+    })?;
+    db.create_scalar_function("weight", 0, flags, |_| Ok(WEIGHT.get().cast_signed()))?;
+    db.create_scalar_function("in_sample", 2, fixed, |context| {
+        Ok(is_in_sample(context.get(0)?, context.get(1)?))
     })?;
     for name in ["ntohl", "htonl"] {
         let swapped = |number: i64| i64::from(u32::from_be(number as u32));

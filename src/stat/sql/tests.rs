@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::base::event::slot::Slot;
+use crate::base::report::coverage::Coverage;
+use crate::base::report::draw::Cell;
 use std::cell::Cell as Counter;
 
 /// Events with one field, `id`, which counts up.
@@ -30,7 +32,7 @@ impl SqlSource for Source {
 fn store(query: &str, limit: u64) -> SqlStore {
     let events = Rc::new(SqlEvents::default());
     events.read_from(Box::new(Source(Counter::new(0))));
-    SqlStore::open(query, &events, limit).unwrap()
+    SqlStore::open(query, &events, limit, 1 << 30).unwrap()
 }
 
 fn add(store: &mut SqlStore, events: usize) {
@@ -56,11 +58,76 @@ fn a_query_sees_the_events_of_its_interval() {
 }
 
 #[test]
-fn events_beyond_the_limit_are_counted() {
-    let mut store = store("SELECT count(*) FROM call", 10);
-    add(&mut store, 25);
-    assert_eq!(store.result(|| false).unwrap().rows, [[Cell::Int(10)]]);
-    assert_eq!(store.losses(), SqlLosses { dropped: 15 });
+fn beyond_the_limit_a_query_sees_a_sample_with_equal_weights() {
+    let query = "SELECT weight() AS weight, count(*), min(id), max(id), sum(id % 2) FROM call";
+    let mut store = store(query, 1000);
+    store.check().unwrap();
+    let mut shown = 0;
+    for interval in 0..3 {
+        add(&mut store, 20_000);
+        let rows = store.result(|| false).unwrap().rows;
+        let [weight, count, min, max, odd] = [0, 1, 2, 3, 4].map(|i| match rows[0][i] {
+            Cell::Int(number) => number,
+            ref other => panic!("{other:?}"),
+        });
+        let first = 20_000 * interval;
+        // Of 20,000 events, 16 or 32 per row: 625 or 1250, give or take five standard deviations.
+        let (all, tolerance) = (count * weight, 20_000 / 5);
+        assert!((20_000 - tolerance..20_000 + tolerance).contains(&all), "{rows:?}");
+        assert!((count / 3..count * 2 / 3).contains(&odd), "{rows:?}");
+        assert!(min >= first && min < first + 1000 && max > first + 19_000, "{rows:?}");
+        assert!(count <= 1000, "{rows:?}");
+        shown += count as u64;
+        store.restart();
+    }
+    assert_eq!(store.dropped() + shown, 60_000);
+}
+
+#[test]
+fn a_query_that_needs_too_much_memory_fails_and_the_rows_stay() {
+    let query = "SELECT length(hex(zeroblob(100000000))) FROM call LIMIT 1";
+    let events = Rc::new(SqlEvents::default());
+    events.read_from(Box::new(Source(Counter::new(0))));
+    let mut store = SqlStore::open(query, &events, 1000, 32 << 20).unwrap();
+    add(&mut store, 500);
+    let why = store.result(|| false).unwrap_err();
+    assert!(why.contains("memory") || why.contains("too big"), "{why}");
+    store.query = "SELECT count(*) FROM call".to_owned();
+    assert_eq!(store.result(|| false).unwrap().rows, [[Cell::Int(500)]]);
+}
+
+#[test]
+fn a_file_keeps_the_rows_of_all_intervals_and_a_query_sees_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.db");
+    std::fs::File::create(&path).unwrap();
+    let mut store = store("SELECT count(*), min(id) FROM call", 1000);
+    store.check().unwrap();
+    store.keep_in(&path).unwrap();
+    for (events, first) in [(3, 0), (2, 3), (0, 5)] {
+        add(&mut store, events);
+        let rows = store.result(|| false).unwrap().rows;
+        let first = if events == 0 { Cell::Empty } else { Cell::Int(first) };
+        assert_eq!(rows, [[Cell::Int(events as i128), first]]);
+        store.restart();
+        // A process that is killed now leaves these rows.
+        let kept = Connection::open(&path).unwrap();
+        let count = kept.query_row("SELECT count(*) FROM call", [], |row| row.get::<_, i64>(0));
+        assert_eq!(count.unwrap(), if events == 3 { 3 } else { 5 });
+    }
+    let coverage = Coverage { lost: 7, ..Coverage::default() };
+    let summary = store.complete(&coverage).unwrap().unwrap();
+    assert!(summary.ends_with("(5 rows of 1 tables)"), "{summary}");
+    let kept = Connection::open(&path).unwrap();
+    let texts = |query: &str| {
+        let mut statement = kept.prepare(query).unwrap();
+        let rows = statement.query_map([], |row| row.get::<_, String>(0)).unwrap();
+        rows.map(Result::unwrap).collect::<Vec<_>>()
+    };
+    let indexes = texts("SELECT name FROM sqlite_schema WHERE type = 'index' ORDER BY 1");
+    assert_eq!(indexes, ["call_pid", "call_tid", "call_time"]);
+    let lost = "SELECT CAST(count AS TEXT) FROM coverage WHERE name = 'lost'";
+    assert_eq!(texts(lost), ["7"]);
 }
 
 #[test]

@@ -23,13 +23,13 @@ impl OutputArray {
     /// Sets the event of a CPU.
     ///
     /// # Errors
-    /// The kernel refuses it ([`BpfMap::set_event`]), or the CPU has no entry.
+    /// The kernel refuses it ([`BpfMap::set_file`]), or the CPU has no entry.
     pub fn set_event(&self, cpu: u32, event: BorrowedFd<'_>) -> io::Result<()> {
         let index = self.entries.start + cpu;
         if !self.entries.contains(&index) {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        self.map.set_event(index, event)
+        self.map.set_file(index, event)
     }
 }
 

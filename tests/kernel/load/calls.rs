@@ -16,3 +16,35 @@ pub(crate) fn getppid_with_arguments(n: u32) -> Load {
         }
     })
 }
+
+/// Forks `children` one after the other, each of which forks a child of its own. All of them and
+/// the task itself call getppid `n` times.
+pub(crate) fn getppid_in_tree(children: u32, n: u32) -> Load {
+    let calls = move || {
+        for _ in 0..n {
+            // SAFETY: takes no argument, changes nothing.
+            unsafe { libc::syscall(libc::SYS_getppid) };
+        }
+    };
+    let in_child = |work: &dyn Fn()| {
+        // SAFETY: this child has one thread; its own child ends without returning.
+        unsafe {
+            match libc::fork() {
+                0 => {
+                    work();
+                    libc::_exit(0)
+                }
+                child => libc::waitpid(child, std::ptr::null_mut(), 0),
+            };
+        }
+    };
+    Load::new(move || {
+        for _ in 0..children {
+            in_child(&|| {
+                in_child(&calls);
+                calls();
+            });
+        }
+        calls();
+    })
+}

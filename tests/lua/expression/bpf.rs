@@ -11,11 +11,15 @@ use super::chance::Chance;
 use super::{c, lua, record};
 
 /// Number of random expressions, and of records.
-const EXPRESSIONS: usize = 3000;
+const EXPRESSIONS: usize = 10_000;
 const RECORDS: usize = 24;
 
-/// Offset behind the record at which a program stores its count of undefined operations.
+/// Offset behind the record at which a program stores its count of undefined operations, and those
+/// at which it finds its thread, CPU and process, 8 bytes each.
 const COUNT_AT: usize = 512;
+const THREAD_AT: usize = 520;
+const CPU_FROM: usize = 528;
+const PROCESS_FROM: usize = 536;
 
 /// Returns the integer expression; None if only user space can evaluate it.
 fn lowered(text: &str) -> Option<IntegerNode> {
@@ -25,15 +29,15 @@ fn lowered(text: &str) -> Option<IntegerNode> {
     }
 }
 
-/// Returns a program that returns the value for record `n`; None if it is too large.
-fn program(node: &IntegerNode, n: usize) -> Option<Vec<u8>> {
+/// Returns a program that returns the value for a record; None if it is too large.
+fn program(node: &IntegerNode) -> Option<Vec<u8>> {
     let mut code = Assembler::default();
-    let (tid, cpu) = (lua::tid(n), lua::cpu(n));
     code.copy(CONTEXT, BpfRegister::R1);
-    code.set(THREAD, tid as i32);
+    code.load(AccessSize::B8, THREAD, CONTEXT, THREAD_AT as i16);
     code.set(UNDEFINED, 0);
-    for (at, value) in [(CPU_AT, cpu), (PROCESS_AT, tid - 1)] {
-        code.store_constant(AccessSize::B8, BpfRegister::R10, at, value as i32);
+    for (at, from) in [(CPU_AT, CPU_FROM), (PROCESS_AT, PROCESS_FROM)] {
+        code.load(AccessSize::B8, BpfRegister::R1, CONTEXT, from as i16);
+        code.store(AccessSize::B8, BpfRegister::R10, at, BpfRegister::R1);
     }
     ExpressionWriter::new(&mut code).value(node)?;
     code.store(AccessSize::B8, CONTEXT, COUNT_AT as i16, UNDEFINED);
@@ -42,14 +46,22 @@ fn program(node: &IntegerNode, n: usize) -> Option<Vec<u8>> {
     Some(code.finish()?.iter().flat_map(|word| word.to_le_bytes()).collect())
 }
 
-/// Returns the value for record `n`, and the number of undefined operations.
-fn run(node: &IntegerNode, n: usize, record: &[u8]) -> (i64, u64) {
-    let program = program(node, n).expect("a program of at most 4000 instructions");
+/// Returns the value for each record, and the number of undefined operations.
+fn run(node: &IntegerNode, records: &[Vec<u8>]) -> Vec<(i64, u64)> {
+    let program = program(node).expect("a program of at most 4000 instructions");
     let machine = rbpf::EbpfVmRaw::new(Some(&program)).unwrap();
-    let mut memory = record.to_vec();
-    memory.resize(COUNT_AT + 8, 0);
-    let value = machine.execute_program(&mut memory).unwrap();
-    (value as i64, u64::from_le_bytes(memory[COUNT_AT..].try_into().unwrap()))
+    let of_record = |(n, record): (usize, &Vec<u8>)| {
+        let mut memory = record.clone();
+        memory.resize(COUNT_AT, 0);
+        let tid = u64::from(lua::tid(n));
+        for number in [0, tid, lua::cpu(n).into(), tid - 1] {
+            memory.extend(number.to_ne_bytes());
+        }
+        let value = machine.execute_program(&mut memory).unwrap();
+        let undefined = u64::from_le_bytes(memory[COUNT_AT..THREAD_AT].try_into().unwrap());
+        (value as i64, undefined)
+    };
+    records.iter().enumerate().map(of_record).collect()
 }
 
 #[test]
@@ -63,9 +75,8 @@ fn random_expressions_have_the_values_of_lua_and_c() {
     let records = record::records(RECORDS);
     let (by_c, by_lua) = (c::values(&theirs, &records), lua::values(&ours, &records, 0));
     let mut wrong = String::new();
-    for (n, record) in records.iter().enumerate() {
-        for (i, (node, text, _)) in all.iter().enumerate() {
-            let (value, _) = run(node, n, record);
+    for (i, (node, text, _)) in all.iter().enumerate() {
+        for (n, (value, _)) in run(node, &records).into_iter().enumerate() {
             if (value != by_c[n][i] || value != by_lua[n][i]) && wrong.len() < 4000 {
                 let (c, lua) = (by_c[n][i], by_lua[n][i]);
                 let _ =
@@ -85,8 +96,8 @@ fn undefined_operations_are_counted_as_in_user_space() {
         let (text, _) = chance.tree(3);
         let Some(node) = lowered(&text) else { continue };
         let (_, in_lua) = lua::texts(std::slice::from_ref(&text), &records, 0);
-        let of = |(n, record): (usize, &Vec<u8>)| run(&node, n, record).1;
-        assert_eq!(records.iter().enumerate().map(of).sum::<u64>(), in_lua, "{text}");
+        let sum: u64 = run(&node, &records).iter().map(|(_, undefined)| undefined).sum();
+        assert_eq!(sum, in_lua, "{text}");
         compared += 1;
     }
 }
@@ -110,10 +121,10 @@ fn text_byte_order_and_names_have_the_values_of_lua() {
     let ours: Vec<String> = all.map(str::to_owned).into();
     let records = record::records(RECORDS);
     let expected = lua::values(&ours, &records, 0);
-    for (n, record) in records.iter().enumerate() {
-        for (i, text) in ours.iter().enumerate() {
-            let node = lowered(text).unwrap_or_else(|| panic!("{text}"));
-            assert_eq!(run(&node, n, record).0, expected[n][i], "record {n}: {text}");
+    for (i, text) in ours.iter().enumerate() {
+        let node = lowered(text).unwrap_or_else(|| panic!("{text}"));
+        for (n, (value, _)) in run(&node, &records).into_iter().enumerate() {
+            assert_eq!(value, expected[n][i], "record {n}: {text}");
         }
     }
 }
@@ -145,9 +156,9 @@ fn a_deep_expression_uses_the_stack_and_a_deeper_one_is_refused() {
         let (open, close) = ("(si + ".repeat(depth), ")".repeat(depth));
         lowered(&format!("{open}1{close}")).unwrap()
     };
-    let record = &record::records(4)[3];
-    let si = i64::from(i32::from_ne_bytes(record[16..20].try_into().unwrap()));
+    let records = record::records(4);
+    let si = i64::from(i32::from_ne_bytes(records[3][16..20].try_into().unwrap()));
     let expected = |n: i64| i64::from((si * n + 1) as i32);
-    assert_eq!(run(&nested(18), 0, record).0, expected(18));
-    assert!(program(&nested(30), 0).is_none());
+    assert_eq!(run(&nested(18), &records)[3].0, expected(18));
+    assert!(program(&nested(30)).is_none());
 }

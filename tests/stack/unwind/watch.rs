@@ -10,7 +10,7 @@ use perilune::event::catalog::Catalog as _;
 use perilune::event::sampling::Sampling;
 use perilune::run::catalog::MachineCatalog;
 use perilune::source::live::Live;
-use perilune::source::request::{MappingRecords, Opening, ServedRole, SourceRequest};
+use perilune::source::request::{MappingRecords, Opening, SampleParts, ServedRole, SourceRequest};
 use perilune::source::{Batch, SideBand, SideBandKind, Sink, UserStack};
 use perilune::symbol::{KernelSymbols, Symbolizer as _, Symbols};
 use perilune::sys::child::Workload;
@@ -47,7 +47,8 @@ pub(crate) fn watch(built: &Built, event: &str, sampling: Sampling) -> anyhow::R
     let mut workload = Workload::prepare(&[OsString::from(&built.path)])?;
     let event = MachineCatalog::default().describe(event)?;
     let roles = vec![ServedRole::unfiltered(0)];
-    let opening = Opening { event, glob: None, filter: None, sampling, roles };
+    let opening =
+        Opening { event, glob: None, filter: None, sampling, parts: SampleParts::ALL, roles };
     let request = SourceRequest {
         cpus: online_cpus(),
         watched: online_cpus(),

@@ -20,6 +20,7 @@ use crate::{
 };
 use mlua::Value;
 use std::cell::{Cell, RefCell};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 pub(super) const KIND: AggregateKind = AggregateKind {
@@ -49,8 +50,8 @@ fn declare(spec: &Value, shared: &AggregateSettings) -> Checked<NewAggregate> {
     let rows = rows.ok_or("sql option 'rows' must be at least 1")?;
     let title = spec.text("title")?;
     let name = json_key(title.as_deref().unwrap_or_default(), "sql");
-    let store = SqlStore::open(query, &shared.sql, rows).map_err(|why| format!("sql: {why}"))?;
-    let store = share(store);
+    let store = SqlStore::open(query, &shared.sql, rows, shared.budget.size());
+    let store = share(store.map_err(|why| format!("sql: {why}"))?);
     let body = Box::new(SqlTable { store: store.clone(), failure: RefCell::default() });
     let declared = DeclaredAggregate { name, title, columns: Vec::new(), keep: false, body };
     Ok(NewAggregate::of_events(&store, Vec::new(), Vec::new(), declared))
@@ -66,11 +67,19 @@ impl AggregateBody for SqlTable {
     fn mark(&self, _: &mut Marks) {}
 
     fn count(&self, counts: &mut Coverage) {
-        counts.evicted += self.store.borrow().losses().dropped;
+        counts.evicted += self.store.borrow().dropped();
     }
 
     fn begin(&self) -> Checked<()> {
         self.store.borrow_mut().check().map_err(|why| format!("sql: {why}"))
+    }
+
+    fn keep_events(&self, path: &Path) -> Checked<bool> {
+        self.store.borrow_mut().keep_in(path).map(|()| true)
+    }
+
+    fn complete_events(&self, coverage: &Coverage) -> Checked<Option<String>> {
+        self.store.borrow_mut().complete(coverage)
     }
 
     /// Draws the interval; a query has no total.
@@ -104,7 +113,10 @@ impl AggregateBody for SqlTable {
         let rows = found.rows.into_iter().map(|cells| UndrawnRow::new(None, cells)).collect();
         let (style, samples) = (Style::Plain, 0);
         let table = UndrawnTable { style, samples, columns, rows, hide_key: true, name: None };
-        parts.table(table).map(|table| vec![table])
+        let weight = self.store.borrow().weight();
+        let sampled = format!("a sample: 1 of {weight} events, weight() is {weight}");
+        let title = if weight > 1 { Some(sampled.as_str()) } else { parts.title };
+        TableParts { title, ..*parts }.table(table).map(|table| vec![table])
     }
 
     fn restart(&self, _: bool) {

@@ -1,0 +1,148 @@
+//! Limits a program to events of some tasks, and the programs that keep the set of these tasks
+//! true.
+//!
+//! The set is a map from threads to whether their events count already. A program at each fork
+//! adds the children of its members. It runs before the child does, so no event of a child is
+//! missed. Threads are removed at their end, or when their number is used again.
+
+use super::assembler::BpfRegister::*;
+use super::assembler::{AccessSize, Assembler, BpfHelper, JumpIf, Label};
+use super::expression::{CONTEXT, THREAD};
+
+/// The tasks whose events a program sees; without a limit, all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TaskScope {
+    /// File descriptor of the map of watched threads.
+    pub threads: Option<i32>,
+    /// File descriptor of the array of watched control groups, and their number.
+    pub cgroups: Option<(i32, u32)>,
+}
+
+/// The maps of the programs that follow tasks.
+#[derive(Clone, Copy, Debug)]
+pub struct FollowedTasksMaps {
+    /// The threads: a number each, [`WAITING`] or [`WATCHED`].
+    pub threads: i32,
+    /// An array per CPU: the number of children for which the map had no room.
+    pub unfollowed: i32,
+}
+
+/// A thread whose events count from its next exec on.
+pub const WAITING: u32 = 0;
+/// A thread whose events count.
+pub const WATCHED: u32 = 1;
+
+/// Offsets from R10 of a key and of a value, 4 bytes each.
+const KEY_AT: i16 = -24;
+const VALUE_AT: i16 = -28;
+
+impl TaskScope {
+    /// Appends instructions that jump to `out` if the current task, whose thread is in [`THREAD`],
+    /// is not watched. They change R0 to R5.
+    pub fn check(&self, code: &mut Assembler, out: Label) {
+        if let Some(threads) = self.threads {
+            find(code, threads, out);
+            code.load(AccessSize::B4, R1, R0, 0);
+            code.jump_if(JumpIf::Equal, R1, WAITING.cast_signed(), out);
+        }
+        if let Some((groups, count)) = self.cgroups {
+            let inside = code.label();
+            for index in 0..count {
+                code.set_map(R1, groups);
+                code.set(R2, index.cast_signed());
+                code.call(BpfHelper::CurrentUnderCgroup);
+                code.jump_if(JumpIf::Equal, R0, 1, inside);
+            }
+            code.jump(out);
+            code.place(inside);
+        }
+    }
+}
+
+impl FollowedTasksMaps {
+    /// Returns the program for sched_process_fork, whose record has the new thread at `child_at`.
+    pub fn at_fork(&self, child_at: i16) -> Option<Vec<u64>> {
+        let mut code = Assembler::default();
+        let [out, unwatched] = [(); 2].map(|()| code.label());
+        find_thread(&mut code);
+        find(&mut code, self.threads, unwatched);
+        code.load(AccessSize::B4, R1, R0, 0);
+        code.store(AccessSize::B4, R10, VALUE_AT, R1);
+        self.key(&mut code, child_at);
+        code.copy(R3, R10);
+        code.add_constant(R3, VALUE_AT.into());
+        code.set(R4, 0);
+        code.call(BpfHelper::MapUpdate);
+        code.jump_if(JumpIf::Equal, R0, 0, out);
+        code.store_constant(AccessSize::B4, R10, KEY_AT, 0);
+        look_up(&mut code, self.unfollowed);
+        code.jump_if(JumpIf::Equal, R0, 0, out);
+        code.load(AccessSize::B8, R1, R0, 0);
+        code.add_constant(R1, 1);
+        code.store(AccessSize::B8, R0, 0, R1);
+        code.jump(out);
+        // A watched thread may have had the number before.
+        code.place(unwatched);
+        self.key(&mut code, child_at);
+        code.call(BpfHelper::MapDelete);
+        end(code, out)
+    }
+
+    /// Returns the program for the end of threads, whose record has the thread at `thread_at`.
+    pub fn at_end(&self, thread_at: i16) -> Option<Vec<u64>> {
+        let mut code = Assembler::default();
+        let out = code.label();
+        code.copy(CONTEXT, R1);
+        self.key(&mut code, thread_at);
+        code.call(BpfHelper::MapDelete);
+        end(code, out)
+    }
+
+    /// Returns the program for task_rename. An exec renames its task just after the kernel has
+    /// enabled the task's perf events that wait for it (`begin_new_exec()` in fs/exec.c).
+    pub fn at_rename(&self) -> Option<Vec<u64>> {
+        let mut code = Assembler::default();
+        let out = code.label();
+        find_thread(&mut code);
+        find(&mut code, self.threads, out);
+        code.store_constant(AccessSize::B4, R0, 0, WATCHED.cast_signed());
+        end(code, out)
+    }
+
+    /// Sets R1 to the map and R2 to the thread at this offset of the record.
+    fn key(&self, code: &mut Assembler, thread_at: i16) {
+        code.load(AccessSize::B4, R1, CONTEXT, thread_at);
+        code.store(AccessSize::B4, R10, KEY_AT, R1);
+        code.set_map(R1, self.threads);
+        code.copy(R2, R10);
+        code.add_constant(R2, KEY_AT.into());
+    }
+}
+
+/// Begins a program that needs the current thread.
+fn find_thread(code: &mut Assembler) {
+    code.copy(CONTEXT, R1);
+    code.call(BpfHelper::CurrentTask);
+    code.copy_low(THREAD, R0);
+}
+
+/// Sets R0 to the value of the current thread; jumps to `absent` if it has none.
+fn find(code: &mut Assembler, threads: i32, absent: Label) {
+    code.store(AccessSize::B4, R10, KEY_AT, THREAD);
+    look_up(code, threads);
+    code.jump_if(JumpIf::Equal, R0, 0, absent);
+}
+
+fn look_up(code: &mut Assembler, map: i32) {
+    code.set_map(R1, map);
+    code.copy(R2, R10);
+    code.add_constant(R2, KEY_AT.into());
+    code.call(BpfHelper::MapLookup);
+}
+
+fn end(mut code: Assembler, out: Label) -> Option<Vec<u64>> {
+    code.place(out);
+    code.set(R0, 1);
+    code.exit();
+    code.finish()
+}

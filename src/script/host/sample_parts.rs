@@ -1,0 +1,71 @@
+//! The parts of samples that a run reads.
+
+use std::collections::BTreeSet;
+
+use super::Host;
+use crate::decode::c::{self, ExprKind};
+use crate::script::evsel::role::{DeclaredCount, Role};
+use crate::source::request::SampleParts;
+
+impl Host {
+    /// Returns the parts of a sample that each role reads. All of them if events are related by
+    /// time, copied, or derived from others.
+    ///
+    /// # Errors
+    /// The runtime's own Lua failed.
+    pub fn sample_parts(&self) -> mlua::Result<Vec<SampleParts>> {
+        let roles = self.roles();
+        let mut parts = vec![SampleParts::ALL; roles.len()];
+        if self.ordered || self.has_state() || self.deepest_source() > 0 {
+            return Ok(parts);
+        }
+        let declared = self.declared_counts()?;
+        let mut counted = BTreeSet::new();
+        for (count, of_count) in &declared {
+            let read = read_by_count(count);
+            of_count.clone().filter(|role| is_simple(&roles[*role])).for_each(|role| {
+                parts[role] = read;
+            });
+            counted.extend(of_count.clone());
+        }
+        for (index, role) in roles.iter().enumerate() {
+            if !counted.contains(&index) && is_simple(role) {
+                parts[index] = self.dispatch.parts_read(index)?;
+            }
+        }
+        Ok(parts)
+    }
+}
+
+/// Returns whether a role takes the plain samples of a tracepoint, as they are.
+fn is_simple(role: &Role) -> bool {
+    let (event, sampling) = (&role.event, &role.sampling);
+    let kind = event.kind();
+    kind.raw_format().is_some()
+        && !kind.is_probe()
+        && !kind.is_derived()
+        && event.counted.is_empty()
+        && role.rest.is_empty()
+        && sampling.stack.is_none()
+        && sampling.extra.is_empty()
+        && !sampling.count
+}
+
+/// Names in expressions that stand for a part of a sample, or for all parts.
+const OF_TIME: [&str; 3] = ["_time", "_stack", "_text"];
+const OF_PROCESS: [&str; 3] = ["_pid", "_stack", "_text"];
+
+/// Returns the parts that the expressions of a count read.
+fn read_by_count(count: &DeclaredCount) -> SampleParts {
+    let mut parts = SampleParts { time: false, process: false };
+    for text in count.keys.iter().chain(&count.sums).chain(&count.name) {
+        let Ok(tree) = c::parse(text) else { return SampleParts::ALL };
+        tree.walk(&mut |node| {
+            if let ExprKind::Name(name) = &node.kind {
+                parts.time |= OF_TIME.contains(&name.as_str());
+                parts.process |= OF_PROCESS.contains(&name.as_str());
+            }
+        });
+    }
+    parts
+}

@@ -1,0 +1,126 @@
+//! The tasks whose events are counted in the kernel: threads, with their children, or the members
+//! of control groups.
+
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::rc::Rc;
+
+use super::{HeldTracepoint, refused};
+use crate::bpf::task_scope::{FollowedTasksMaps, TaskScope, WAITING, WATCHED};
+use crate::event::kind::Event;
+use crate::sys::bpf::{BpfMap, BpfMapType, BpfProgram, BpfProgramType};
+use crate::sys::errno::errno;
+use crate::sys::refusal::Refusal;
+
+/// The tasks whose events are counted.
+pub enum CountedTasks {
+    /// All.
+    All,
+    /// These threads and their children.
+    Threads(WatchedThreads),
+    /// Members of these control groups of version 2, and of those below them.
+    Cgroups(Vec<OwnedFd>),
+}
+
+/// Threads to watch, and the events that show their children and their end.
+pub struct WatchedThreads {
+    /// The threads, in the kernel's numbers.
+    pub threads: Vec<i32>,
+    /// Whether their events count only after their next exec.
+    pub after_exec: bool,
+    /// `sched:sched_process_fork`.
+    pub fork: Rc<Event>,
+    /// The event at the end of a thread, whose field `pid` is the thread.
+    pub end: Rc<Event>,
+    /// `task:task_rename`.
+    pub rename: Rc<Event>,
+}
+
+/// Limit of the threads that are watched at once.
+pub const THREADS_MAX: usize = 1 << 15;
+
+/// The maps of watched tasks, and the programs that keep them true.
+#[derive(Default)]
+pub(super) struct FollowedTasks {
+    threads: Option<BpfMap>,
+    unfollowed: Option<BpfMap>,
+    cgroups: Option<(BpfMap, u32)>,
+    held: Vec<HeldTracepoint>,
+}
+
+impl FollowedTasks {
+    /// Begins to follow tasks. `cpu` is any online CPU.
+    ///
+    /// # Errors
+    /// The kernel refuses a map, an event, a program or its attachment.
+    pub(super) fn open(tasks: &CountedTasks, cpu: u32) -> Result<FollowedTasks, Refusal> {
+        match tasks {
+            CountedTasks::All => Ok(FollowedTasks::default()),
+            CountedTasks::Threads(watched) => FollowedTasks::of_threads(watched, cpu),
+            CountedTasks::Cgroups(groups) => {
+                let map = BpfMap::create(BpfMapType::CgroupArray, 4, groups.len())?;
+                for (index, group) in (0u32..).zip(groups) {
+                    set(map.set_file(index, group.as_fd()))?;
+                }
+                let cgroups = Some((map, groups.len() as u32));
+                Ok(FollowedTasks { cgroups, ..FollowedTasks::default() })
+            }
+        }
+    }
+
+    fn of_threads(watched: &WatchedThreads, cpu: u32) -> Result<FollowedTasks, Refusal> {
+        let threads = BpfMap::create(BpfMapType::Hash, 4, THREADS_MAX)?;
+        let unfollowed = BpfMap::create(BpfMapType::PerCpuArray, 8, 1)?;
+        let state = if watched.after_exec { WAITING } else { WATCHED };
+        for thread in &watched.threads {
+            set(threads.set_number(thread.cast_unsigned(), state))?;
+        }
+        let maps = FollowedTasksMaps { threads: threads.number(), unfollowed: unfollowed.number() };
+        let at = |event: &Event, field| {
+            let format = event.kind().raw_format()?;
+            i16::try_from(format.field(field).filter(|field| field.size == 4)?.offset).ok()
+        };
+        let fork = at(&watched.fork, "child_pid").and_then(|child| maps.at_fork(child));
+        let end = at(&watched.end, "pid").and_then(|thread| maps.at_end(thread));
+        let mut programs = vec![(&watched.fork, fork), (&watched.end, end)];
+        if watched.after_exec {
+            programs.push((&watched.rename, maps.at_rename()));
+        }
+        let mut held = Vec::new();
+        for (event, code) in programs {
+            let code = code.ok_or_else(|| refused(libc::EINVAL))?;
+            let program = BpfProgram::load(BpfProgramType::Tracepoint, &code)?;
+            held.push(HeldTracepoint::attach(&program, event, cpu)?);
+        }
+        Ok(FollowedTasks {
+            threads: Some(threads),
+            unfollowed: Some(unfollowed),
+            cgroups: None,
+            held,
+        })
+    }
+
+    /// Returns the limit for the programs that count.
+    pub(super) fn scope(&self) -> TaskScope {
+        TaskScope {
+            threads: self.threads.as_ref().map(BpfMap::number),
+            cgroups: self.cgroups.as_ref().map(|(map, count)| (map.number(), *count)),
+        }
+    }
+
+    /// Returns how many children of watched threads were not followed for lack of room.
+    pub(super) fn unfollowed(&self) -> u64 {
+        let values = self.unfollowed.as_ref().and_then(|map| map.of_cpus(0).ok());
+        let words = values.iter().flatten().filter_map(|value| super::word(value));
+        words.sum()
+    }
+
+    /// Returns the number of tracepoints that are closed when this is dropped.
+    pub(super) fn tracepoints(&self) -> usize {
+        self.held.len()
+    }
+}
+
+fn set(result: io::Result<()>) -> Result<(), Refusal> {
+    result.map_err(|why| refused(errno(&why)))
+}

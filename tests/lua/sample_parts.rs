@@ -1,0 +1,106 @@
+//! The parts of samples that a script reads: its handlers and counts decide what is recorded.
+
+use std::rc::Rc;
+
+use perilune::decode::format::Format;
+use perilune::event::catalog::Catalog;
+use perilune::event::kind::{Event, Tracepoint};
+use perilune::script::host::{Host, Rules, Setting};
+use perilune::script::load::library::{Library, Script, ScriptOrigin};
+use perilune::source::request::SampleParts;
+
+/// Any tracepoint, with a field `prio`.
+struct Tracepoints;
+
+impl Catalog for Tracepoints {
+    fn describe(&self, name: &str) -> anyhow::Result<Rc<Event>> {
+        let format = "name: x\nID: 7\nformat:\n\tfield:int prio;\toffset:8;\tsize:4;\tsigned:1;\n";
+        Ok(Rc::new(Event::new(name, Tracepoint { format: Format::parse(format)? })))
+    }
+
+    fn names(&self) -> anyhow::Result<Vec<String>> {
+        Ok(Vec::new())
+    }
+}
+
+/// Returns the parts of each event of a script whose `init` is `body`.
+fn parts(body: &str, order: Option<bool>) -> Vec<SampleParts> {
+    let _alone = crate::alone();
+    let text = format!(
+        "local m = monitor {{ summary = 'x' }} function m.init()\n\
+         local rows = kv {{ 'k', sums = {{ 'n' }} }}\n{body}\nend return m"
+    );
+    let mut host = Host::new(false).unwrap();
+    let origin = ScriptOrigin::Path("/somewhere/t.lua".into());
+    host.load(&Script { name: "t".into(), origin, text }, &Library::default(), &[]).unwrap();
+    let options = host.lua().create_table().unwrap();
+    let rules = Rules { order, ..Rules::default() };
+    host.begin(&options, &Setting::of(Rc::new(Tracepoints)), rules).expect(body);
+    host.sample_parts().unwrap()
+}
+
+const NONE: SampleParts = SampleParts { time: false, process: false };
+const TIME: SampleParts = SampleParts { time: true, process: false };
+const PROCESS: SampleParts = SampleParts { time: false, process: true };
+const ALL: SampleParts = SampleParts::ALL;
+
+#[test]
+fn only_what_a_handler_reads_of_its_record_is_needed() {
+    for (before, handler, expected) in [
+        ("", "rows:add(e.prio, 1)", NONE),
+        ("", "rows:add(e['prio'], 1)", NONE),
+        ("", "rows:add(e._comm, e._tid + e._cpu)", NONE),
+        ("", "rows:add(e._time, 1)", TIME),
+        ("", "if e.prio > 3 then rows:add(e._pid, 1) end", PROCESS),
+        ("", "rows:add(e._pid, e._time)", ALL),
+        ("", "rows:add(math.floor(e.prio / 2), tostring(1) == '1' and 1 or 2)", NONE),
+        ("", "rows:add(('%d'):format(e.prio), 1)", NONE),
+        ("local f = math.max", "rows:add(f(e.prio, 2), 1)", NONE),
+        ("local seen = { n = 0 }", "seen.n = seen.n + 1 rows:add(e.prio, seen.n)", NONE),
+        ("local function add(k) rows:add(k, 1) end", "add(e.prio)", NONE),
+        // These may need a time.
+        ("", "rows:add(now(), 1)", ALL),
+        ("local function add(k) rows:add(k, now()) end", "add(e.prio)", ALL),
+        ("local lib = { f = function() return now() end }", "rows:add(lib.f(), e.prio)", ALL),
+        ("", "emit { prio = e.prio }", ALL),
+        ("", "print(e.prio)", ALL),
+        ("local clock = now", "rows:add(clock(), 1)", ALL),
+        // Reads of the record that are not seen.
+        ("", "emit(e)", ALL),
+        ("", "local x = e rows:add(x.prio, 1)", ALL),
+        ("local k = 'prio'", "rows:add(e[k], 1)", ALL),
+        ("local function add(x) rows:add(x.prio, 1) end", "add(e)", ALL),
+        ("local kept = {}", "kept.e = e", ALL),
+        ("", "rows:add((function() return e.prio end)(), 1)", ALL),
+        ("", "rows:add(e._text, 1)", ALL),
+        ("local f = expr_of('key + 1', 'key')", "rows:add(f(e.prio), 1)", ALL),
+    ] {
+        let body = format!("{before} evsel('s:one', function(e) {handler} end)");
+        assert_eq!(parts(&body, None), [expected], "{body}");
+    }
+}
+
+#[test]
+fn the_expressions_of_a_count_decide_for_its_event() {
+    for (count, expected) in [
+        ("{ key = 'prio' }", NONE),
+        ("{ key = '_tid' }", NONE),
+        ("{ key = '_pid' }", PROCESS),
+        ("{ key = '_time / 1000' }", TIME),
+        ("{ key = 'prio', sums = { '_pid' } }", PROCESS),
+    ] {
+        let sums = if count.contains("sums") { "sums = { 'n' }" } else { "" };
+        let body = format!("local t = kv {{ 'k', {sums} }} t:count(evsel 's:one', {count})");
+        assert_eq!(parts(&body, None), [expected], "{body}");
+    }
+}
+
+#[test]
+fn events_that_are_ordered_or_filtered_by_a_predicate_are_recorded_with_all_parts() {
+    let two = "evsel('s:one', function(e) rows:add(e.prio, 1) end)\n\
+               evsel('s:two', function(e) rows:add(e.prio, e._pid) end)";
+    assert_eq!(parts(two, None), [ALL, ALL]);
+    assert_eq!(parts(two, Some(false)), [NONE, PROCESS]);
+    let filtered = "evsel('s:one', { filter = 'prio * 2 > 3' }, function(e) rows:add(1, 1) end)";
+    assert_eq!(parts(filtered, None), [ALL]);
+}
