@@ -178,20 +178,40 @@ function Descriptors:lost()
   for pid in pairs(self.processes) do end_process(self, pid, -math.huge) end
 end
 
---- Measures system calls whose first argument is a descriptor, and further ones that have none
---- (`others`), both as lists of names. Calls `ended(call, e)` at the return of each call of a
---- wanted file: `e.id` and `e.ret` are those of the call, `call.file` is the number of its file, 0
---- without one. With `soon` the names are read sooner, at a higher cost.
----@param spec { calls: string, others?: string, soon?: boolean }
+---@class perilune.descriptors.Calls
+---@field calls string
+---@field others? string
+---@field copies? [string, integer, integer][]
+---@field soon? boolean
+
+--- Measures system calls whose first argument is a descriptor (`calls`), and further ones that have
+--- none (`others`), both as lists of names, and calls that copy from one descriptor to another:
+--- `copies` is a list of name, index of the argument that is read and index of the one that is
+--- written. Calls `ended(call, e)` at the return of each call of a wanted file: `e.id` and `e.ret`
+--- are those of the call, `call.file` is the number of its file, `call.to` that of the file that a
+--- copy writes, 0 without one. With `soon` the names are read sooner, at a higher cost.
+---@param spec perilune.descriptors.Calls
 ---@param ended fun(call: perilune.State, e: perilune.Record)
 function Descriptors:watch_calls(spec, ended)
-  local calls, has_file = pending { "file", key = "tid" }, {}
-  for _, id in ipairs(calls_by_name.numbers("--only", spec.calls)) do has_file[id] = true end
-  local filter = calls_by_name.only(spec.calls .. "," .. (spec.others or ""))
-  evsel("raw_syscalls:sys_enter", { wakeup_events = spec.soon and 1 or nil }, function(e)
-    local file = not has_file[e.id] and 0 or self:file(e._pid, e.args[0])
-    if file then calls:open(e._tid, e, file) end
-  end):filter(filter)
+  local calls, at, to_at = pending { "file", "to", key = "tid" }, {}, {}
+  local names = spec.calls .. "," .. (spec.others or "")
+  for _, id in ipairs(calls_by_name.numbers("--only", spec.calls)) do at[id] = 0 end
+  for _, copy in ipairs(spec.copies or {}) do
+    local id = calls_by_name.numbers("--only", copy[1])[1]
+    at[id], to_at[id], names = copy[2], copy[3], names .. "," .. copy[1]
+  end
+  local filter = calls_by_name.only(names)
+  local enter = evsel("raw_syscalls:sys_enter", { wakeup_events = spec.soon and 1 or nil })
+  local argument = {}
+  for i = 0, 2 do argument[i] = expr_of(("args[%d]"):format(i), enter, "number") end
+  local first = argument[0]
+  enter:filter(filter):each(function(e)
+    local from, to, file, written = at[e.id], to_at[e.id], 0, 0 ---@type any, any, any, any
+    if to then
+      file, written = self:file(e._pid, argument[from](e)), self:file(e._pid, argument[to](e))
+    elseif from then file = self:file(e._pid, first(e)) end
+    if file or to and written then calls:open(e._tid, e, file or 0, written or 0) end
+  end)
   evsel("raw_syscalls:sys_exit", function(e)
     local call = calls:close(e._tid, e)
     if call then ended(call, e --[[@as perilune.Record]]) end

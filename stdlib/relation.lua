@@ -271,7 +271,9 @@ function relation.delay(groups, opt, look)
       return { { "start", name(first) }, { "end", name(number) }, { called, shown(k) } }
     end,
   })
-  if opt.histogram then spread = hist.log2 { from, to, title = "delay", unit = "ns" } end
+  if opt.histogram then
+    spread = hist.log2 { from, to, title = "delay", unit = "ns", metric = "none" }
+  end
   local on, paired = { keep = than, around = than and opt.detail }, nil
   on.start, paired, on.single = recursion(on)
   function on.pair(start, e, number, k)
@@ -337,6 +339,7 @@ local function number_of(name) return calls_by_name.numbers("--only", name)[1] o
 function relation.syscalls(groups, opt)
   local than, only = opt.than or opt.only_than, opt.only_than or -math.huge
   local function decode(_, _) return {} end
+  if than then syscall_args.print_calls() end
   local _, has_key
   local look = {
     has_key = function(e, tid) return has_key(e, tid) end,
