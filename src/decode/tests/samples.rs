@@ -145,6 +145,7 @@ fn compare_rest(
     let one = |bits: u32, value: u64| if asked(bits) { value } else { 0 };
     let some = |bit: u32, bytes: &[u8]| if asked(bit) { bytes.to_vec() } else { Vec::new() };
     let rest = layout.rest(sample).expect("everything was written");
+    prop_assert_eq!(layout.registers(sample), Some(rest.regs_intr));
     if asked(abi::PERF_SAMPLE_BRANCH_STACK) {
         let index = branches(abi::PERF_SAMPLE_BRANCH_HW_INDEX).then_some(values.hw_index);
         prop_assert_eq!(rest.branch_stack.hw_index, index);
