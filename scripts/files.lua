@@ -11,7 +11,7 @@
 -- are one row per process, unless --inodes is given.
 --   perilune files -i 1000
 --   perilune files --path '/var/log/*,*.db' -- make
-local calls_by_name, descriptors = require "calls_by_name", require "descriptors"
+local descriptors = require "descriptors"
 
 local m = monitor {
   summary = "reads and writes by file and process: calls, bytes, time",
@@ -30,11 +30,8 @@ local files ---@type perilune.Descriptors
 function m.init(opt)
   files = descriptors.watch(opt)
   local used = kv { { "file", files:text() }, "pid", "comm", sums = SUMS, top = 100 }
-  local is_written = {}
-  for _, id in ipairs(calls_by_name.numbers("--only", WRITES)) do is_written[id] = true end
-  files:watch_calls({ calls = READS .. "," .. WRITES, copies = COPIES }, function(call, e)
+  files:watch_calls({ calls = READS, writes = WRITES, copies = COPIES }, function(call, e)
     local read, written, bytes = call.file, call.to, math.max(e.ret, 0)
-    if is_written[e.id] then read, written = 0, read end
     if read ~= 0 then used:add(read, e._pid, e._comm, 1, bytes, 0, 0, call.delay) end
     if written ~= 0 then used:add(written, e._pid, e._comm, 0, 0, 1, bytes, call.delay) end
   end)

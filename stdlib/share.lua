@@ -36,8 +36,8 @@ local function heavier(a, b)
 end
 
 --- Replaces the rows of `all` after the first `most` by their sums. Rows with the same comm and
---- function become one row, `make (others)`, if it is heavier than the last of the first `most`; the
---- rest is one row, `(others)`. The texts contain no numbers: a metric has them as labels.
+--- function become one row, `make (others)`, if it is heavier than the last of the first `most`;
+--- the rest is one row, `(others)`. The texts contain no numbers: a metric has them as labels.
 local function fold(all, most)
   local count = #all - most
   if count < 2 then return end                             -- a sum of one row would save nothing

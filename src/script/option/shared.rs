@@ -114,7 +114,7 @@ pub fn add_rate(options: &mut Vec<OptionSpec>) {
     }
 }
 
-/// What `--heatmap` does in addition, in a monitor that has a `stack_map`.
+/// The help of `--heatmap` for a monitor that has a `stack_map`.
 const PAGE: &str = "; FILE.html: a page of stacks over time, with the flame graph of each range";
 
 /// Returns the shared option with this name, and the options that come with it.

@@ -258,7 +258,8 @@ impl KvTable {
             let is = |title: &str| title.eq_ignore_ascii_case(wanted);
             self.look.sums.iter().position(|sum| is(&sum.title) || is(name_and_unit(&sum.title).0))
         };
-        let wanted = options.weight.as_ref().or(self.look.weight.as_ref());
+        let declared = self.look.weight.as_ref().filter(|_| !options.counts);
+        let wanted = options.weight.as_ref().or(declared);
         let sum = if self.look.flame { Some(0) } else { wanted.and_then(named) };
         match sum.and_then(|at| self.look.sums.get(at)) {
             Some(column) => (sum, name_and_unit(&column.title).1),
