@@ -17,11 +17,12 @@ pub mod fold;
 pub mod naming;
 
 use crate::base::report::frame::Space;
+use crate::base::report::timeline::NO_ID;
 use hashbrown::HashTable;
 use std::hash::{BuildHasher as _, RandomState};
 
 /// The id of every new chain after the bound was reached.
-pub const OTHER: u64 = 0;
+pub const OTHER: u64 = NO_ID;
 
 /// The id of the chain without frames, which is also the id of events without a chain.
 pub const EMPTY: u64 = 1;

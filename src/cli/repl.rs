@@ -23,7 +23,6 @@ use super::command::{self, Parsed};
 use super::runtime::Runtime;
 use super::{CommandError, help};
 use crate::output::format::OutputFormat;
-use crate::run::request::CountingPlace;
 use crate::run::session::{Completions, Console, ConsoleMessage, Outlet};
 use crate::script::load::library::{Script, ScriptOrigin};
 use crate::script::option::value::OptionValue;
@@ -74,7 +73,6 @@ pub fn run(
         ("--parquet", common.parquet.is_some()),
         ("--prometheus", common.prometheus.is_some()),
         ("--otlp", common.otlp.is_some()),
-        ("--where", common.counting != CountingPlace::default()),
         ("a command", !common.workload.is_empty()),
         ("-i", common.interval_ns.is_some()),
         ("-N", common.exit_after.is_some()),

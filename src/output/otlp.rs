@@ -1,4 +1,4 @@
-//! OTLP, the protocol of OpenTelemetry: metrics and log records as requests over HTTP.
+//! OTLP, the protocol of OpenTelemetry: metrics, log records and profiles as requests over HTTP.
 //!
 //! Metrics are those of [`super::metrics`] with the same names, so that a dashboard shows both.
 //! Values are cumulative since the start of the run. The messages follow opentelemetry-proto
@@ -6,6 +6,7 @@
 
 mod logs;
 mod metrics;
+mod profiles;
 mod resource;
 #[cfg(test)]
 mod tests;
@@ -13,6 +14,7 @@ mod url;
 
 pub use logs::{LogQueue, LoggedOutput, OtlpLog};
 pub use metrics::metrics_request;
+pub use profiles::{OtlpProfile, profiles_request};
 pub use resource::OtlpResource;
 pub use url::OtlpUrl;
 
@@ -20,6 +22,7 @@ use opentelemetry_proto::tonic::collector::logs::v1::{
     ExportLogsServiceRequest, ExportLogsServiceResponse,
 };
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceResponse;
+use opentelemetry_proto::tonic::collector::profiles::v1development::ExportProfilesServiceResponse;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue};
 use opentelemetry_proto::tonic::logs::v1::{ResourceLogs, ScopeLogs};
@@ -32,6 +35,8 @@ pub enum OtlpSignal {
     Metrics,
     /// Log records.
     Logs,
+    /// Profiles.
+    Profiles,
 }
 
 impl OtlpSignal {
@@ -40,6 +45,7 @@ impl OtlpSignal {
         match self {
             OtlpSignal::Metrics => "/v1/metrics",
             OtlpSignal::Logs => "/v1/logs",
+            OtlpSignal::Profiles => "/v1development/profiles",
         }
     }
 
@@ -54,6 +60,10 @@ impl OtlpSignal {
             OtlpSignal::Logs => {
                 let partial = ExportLogsServiceResponse::decode(answer).ok()?.partial_success?;
                 (partial.rejected_log_records, partial.error_message)
+            }
+            OtlpSignal::Profiles => {
+                let partial = ExportProfilesServiceResponse::decode(answer).ok()?.partial_success?;
+                (partial.rejected_profiles, partial.error_message)
             }
         };
         let count = u64::try_from(count).ok()?.min(u32::MAX.into());

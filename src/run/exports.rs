@@ -9,7 +9,8 @@ use crate::base::report::coverage::Coverage;
 use crate::base::report::draw::{Draw, Report, Stamp};
 use crate::base::report::metric::MetricTable;
 use crate::output::metrics::{MetricInterval, tables_of_reports};
-use crate::output::otlp::LoggedOutput;
+use crate::output::otlp::{LoggedOutput, OtlpProfile};
+use crate::script::aggregate::flame::DrawnGraph;
 use crate::script::context::shared::SharedContext;
 
 /// The destinations of a run's measurements; none without an option.
@@ -17,6 +18,8 @@ use crate::script::context::shared::SharedContext;
 pub(super) struct Exports {
     server: Option<MetricsServer>,
     otlp: Option<OtlpSender>,
+    /// With `--otlp-profiles`: the end of the last interval.
+    profiles_since: Option<Stamp>,
 }
 
 /// One interval of one monitor.
@@ -42,7 +45,7 @@ impl Exports {
     /// An address cannot be bound, or a thread cannot be started.
     pub(super) fn begin(options: &RunOptions, context: &SharedContext) -> anyhow::Result<Exports> {
         let server = MetricsServer::begin(options, context)?;
-        Ok(Exports { server, otlp: OtlpSender::begin(options, context)? })
+        Ok(Exports { server, otlp: OtlpSender::begin(options, context)?, profiles_since: None })
     }
 
     /// Returns the numbers of the threads as records have them.
@@ -63,6 +66,26 @@ impl Exports {
     /// Returns how much a receiver does not get.
     pub(super) fn unsent(&self) -> u64 {
         self.otlp.as_ref().map_or(0, OtlpSender::unsent)
+    }
+
+    /// Sends the stacks of each interval as profiles. The first interval begins now.
+    pub(super) fn begin_profiles(&mut self, now: Stamp) {
+        self.profiles_since = Some(now);
+    }
+
+    /// Hands over the stacks of an interval, if profiles are sent.
+    pub(super) fn profiles(&mut self, monitor: &str, drawn: &[DrawnGraph], now: Stamp) {
+        let (Some(since), Some(otlp)) = (&mut self.profiles_since, &mut self.otlp) else { return };
+        let begin = std::mem::replace(since, now);
+        let ns = |stamp: Stamp| u64::try_from(stamp.wall_ns).unwrap_or(0);
+        let with_stacks = drawn.iter().filter(|graph| !graph.flame.is_empty());
+        let profiles = with_stacks.map(|graph| OtlpProfile {
+            table: &graph.table,
+            flame: &graph.flame,
+            begin_ns: ns(if graph.snapshot { now } else { begin }),
+            end_ns: ns(now),
+        });
+        otlp.publish_profiles(monitor, &profiles.collect::<Vec<_>>());
     }
 
     /// Ends a report: the intervals of all monitors were handed over.

@@ -28,6 +28,10 @@ impl Files {
     /// A file cannot be written, or two have the same name.
     pub(super) fn begin(request: &RunRequest) -> anyhow::Result<Files> {
         check_names(request)?;
+        ensure!(
+            !request.is_given("otlp-profiles") || request.options.otlp.is_some(),
+            "--otlp-profiles needs a receiver: --otlp http://127.0.0.1:4318"
+        );
         let (flames, heatmap) = (Flames::begin(request)?, Heatmap::begin(request)?);
         if let (Some(flames), Some(heatmap)) = (&flames, &heatmap) {
             let picture = flames.picture();

@@ -3,25 +3,23 @@
 //! A table is counted in the kernel if programs there can do it for all of its events with the same
 //! results; otherwise its events are recorded, and the script's handlers count.
 
+mod count_plan;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 
 use anyhow::{Context as _, bail};
+use count_plan::CountPlan;
 
 use super::counted_tasks::counted_tasks;
 use super::request::{CountingPlace, RunOptions, RunRequest};
 use crate::base::report::coverage::Coverage;
 use crate::base::report::draw::Level;
 use crate::base::text::units::counted;
-use crate::bpf::count::{CountLayout, CountedEvent, KeyPart, SummedValue};
-use crate::decode::format::Format;
-use crate::event::expr::in_kernel::KernelExpr;
-use crate::event::filter::split::{Condition, UserCondition};
-use crate::event::sampling::Sampling;
-use crate::script::evsel::role::{DeclaredCount, Role};
+use crate::script::evsel::role::Role;
 use crate::script::host::Host;
 use crate::source::counting::followed_tasks::{CountedTasks, THREADS_MAX};
-use crate::source::counting::{CountedRole, CountedTable, Counting, WITH_MISSES};
+use crate::source::counting::{Counting, WITH_MISSES};
 use crate::source::request::{Opening, SourceRequest};
 use crate::sys::bpf::measure_runs;
 use crate::sys::machine::is_linux_since;
@@ -59,13 +57,31 @@ impl KernelCounts {
         source: &SourceRequest,
         openings: &mut Vec<Opening>,
     ) -> anyhow::Result<KernelCounts> {
+        let counts = KernelCounts::open_for(host, request, roles, source, &|_| true)?;
+        counts.remove_from(openings);
+        Ok(counts)
+    }
+
+    /// Does the same for tables that only `wanted` roles count, at a prompt.
+    ///
+    /// # Errors
+    /// As [`KernelCounts::open`].
+    pub(super) fn open_for(
+        host: &Host,
+        request: &RunRequest,
+        roles: &[Role],
+        source: &SourceRequest,
+        wanted: &dyn Fn(u32) -> bool,
+    ) -> anyhow::Result<KernelCounts> {
         let settings = &request.options;
         if settings.counting == CountingPlace::User {
             return Ok(KernelCounts::default());
         }
         let mut counts = KernelCounts::default();
         let mut plan = CountPlan { roles, source, settings, reasons: BTreeMap::new() };
-        let declared = host.declared_counts().context("failed to read the counts of a script")?;
+        let mut declared =
+            host.declared_counts().context("failed to read the counts of a script")?;
+        declared.retain(|(_, roles)| roles.clone().all(|role| wanted(role as u32)));
         if declared.is_empty() && settings.counting == CountingPlace::Auto {
             return Ok(counts);
         }
@@ -101,14 +117,19 @@ impl KernelCounts {
                 plan.in_user_space(&all, &why.to_string());
             }
         }
-        counts.report(host, &plan)?;
-        counts.remove_from(openings);
+        counts.report(host, &plan, wanted)?;
         Ok(counts)
     }
 
     /// Prints where each event is counted.
-    fn report(&self, host: &Host, plan: &CountPlan<'_>) -> anyhow::Result<()> {
-        for (role, event) in plan.roles.iter().map(|role| &role.event).enumerate() {
+    fn report(
+        &self,
+        host: &Host,
+        plan: &CountPlan<'_>,
+        wanted: &dyn Fn(u32) -> bool,
+    ) -> anyhow::Result<()> {
+        let events = plan.roles.iter().map(|role| &role.event).enumerate();
+        for (role, event) in events.filter(|(role, _)| wanted(*role as u32)) {
             let reason = match plan.reasons.get(&role) {
                 _ if self.roles.contains(&(role as u32)) => None,
                 Some(why) => Some(why.as_str()),
@@ -135,6 +156,11 @@ impl KernelCounts {
             host.context().note(Level::Warning, text);
         }
         Ok(())
+    }
+
+    /// Returns the roles whose events the kernel counts.
+    pub(super) fn roles(&self) -> &BTreeSet<u32> {
+        &self.roles
     }
 
     /// Removes the events that the kernel counts from those that are opened for records.
@@ -229,165 +255,4 @@ impl KernelCounts {
     pub(super) fn tracepoints(&self) -> usize {
         self.counting.tracepoints()
     }
-}
-
-/// The decision, event by event.
-struct CountPlan<'a> {
-    roles: &'a [Role],
-    source: &'a SourceRequest,
-    settings: &'a RunOptions,
-    /// Why roles are counted in user space.
-    reasons: BTreeMap<usize, Reason>,
-}
-
-impl CountPlan<'_> {
-    fn in_user_space(&mut self, roles: &[usize], why: &str) {
-        self.reasons.extend(roles.iter().map(|role| (*role, why.to_owned())));
-    }
-
-    /// Plans a table; all of its events are counted in the same place.
-    fn table(
-        &self,
-        host: &Host,
-        number: usize,
-        counts: &[&(DeclaredCount, std::ops::Range<usize>)],
-    ) -> Result<CountedTable, Reason> {
-        let (sums, named) = host.shape_of_counts(number).unwrap_or_default();
-        let mut roles = Vec::new();
-        for (count, range) in counts {
-            for role in range.clone() {
-                let of_event = |why| match counts.len() > 1 || range.len() > 1 {
-                    true => format!("{}: {why}", self.roles[role].event.name),
-                    false => why,
-                };
-                roles.push(self.role(count, role, named).map_err(of_event)?);
-            }
-        }
-        let first = roles.first().ok_or("it has no event")?;
-        let (key, texts) = (first.counted.key_words(), first.counted.key_texts());
-        let differs = |role: &CountedRole| {
-            role.counted.key_words() != key || role.counted.key_texts() != texts
-        };
-        if roles.iter().any(differs) {
-            return Err("its keys differ in size or type".to_owned());
-        }
-        let layout = CountLayout { key, texts, named, sums };
-        match layout.fits() {
-            true => Ok(CountedTable { layout, roles }),
-            false => Err("its keys and sums are too large".to_owned()),
-        }
-    }
-
-    fn role(
-        &self,
-        count: &DeclaredCount,
-        index: usize,
-        named: bool,
-    ) -> Result<CountedRole, Reason> {
-        let role = &self.roles[index];
-        let event = &role.event;
-        let Some(format) = event.kind().raw_format().filter(|_| !event.kind().is_probe()) else {
-            return Err("it is not a tracepoint".to_owned());
-        };
-        let Sampling { cpus, hide_self, functions, .. } = role.sampling.clone();
-        let plain = Sampling { cpus, hide_self, functions, ..Sampling::default() };
-        if role.sampling != plain {
-            return Err("its samples have options or fields of their own".to_owned());
-        }
-        if self.source.off.contains(&(index as u32)) {
-            return Err("it is off at the start".to_owned());
-        }
-        let mut event_counts = self.counted(count, format, named)?;
-        event_counts.cpus = self.cpus(role);
-        let watches_tasks = self.source.tasks.is_some();
-        if watches_tasks && role.task.is_some() {
-            return Err("its events are about other tasks than those that raise them".to_owned());
-        }
-        let omits_self = !self.source.watch_self && !event.is_scheduler_event() && !watches_tasks;
-        if omits_self && event.is_interrupt() {
-            return Err("only a record shows whether an interrupt hit perilune".to_owned());
-        }
-        if omits_self || hide_self && !self.source.watch_self {
-            event_counts.omitted.clone_from(&self.source.own_tids);
-        }
-        let mut planned = CountedRole {
-            role: index as u32,
-            event: event.clone(),
-            counted: event_counts,
-            filters: Vec::new(),
-            conditions: Vec::new(),
-        };
-        add_filters(&mut planned, role, format)?;
-        Ok(planned)
-    }
-
-    /// Returns the CPUs of an event; None for all.
-    fn cpus(&self, role: &Role) -> Option<Vec<u32>> {
-        let watched =
-            (self.source.watched != self.source.cpus).then(|| self.source.watched.clone());
-        match (&role.sampling.cpus, watched) {
-            (Some(own), Some(watched)) => {
-                Some(own.iter().copied().filter(|cpu| watched.contains(cpu)).collect())
-            }
-            (own, watched) => own.clone().or(watched),
-        }
-    }
-
-    fn counted(
-        &self,
-        count: &DeclaredCount,
-        format: &Format,
-        named: bool,
-    ) -> Result<CountedEvent, Reason> {
-        let lowered =
-            |text: &String| KernelExpr::parse(text, format).map_err(|why| why.to_string());
-        let mut event = CountedEvent::default();
-        for text in &count.keys {
-            event.key.push(match lowered(text)? {
-                KernelExpr::Integer(..) if count.mixed => {
-                    return Err("integers of different types share a column".to_owned());
-                }
-                KernelExpr::Integer(node, _) => KeyPart::Integer(node),
-                KernelExpr::Text(text) => KeyPart::Text(text),
-            });
-        }
-        for (i, text) in count.sums.iter().enumerate() {
-            let KernelExpr::Integer(value, of) = lowered(text)? else {
-                return Err("a sum of text".to_owned());
-            };
-            event.sums.push(SummedValue { column: count.first + i, value, of });
-        }
-        match count.name.as_ref().filter(|_| named).map(lowered).transpose()? {
-            Some(KernelExpr::Text(text)) if text.words() == 2 => event.name = Some(text),
-            None => {}
-            Some(_) => return Err("a name that is not of 16 bytes".to_owned()),
-        }
-        Ok(event)
-    }
-}
-
-/// Adds the filters of a role.
-fn add_filters(planned: &mut CountedRole, role: &Role, format: &Format) -> Result<(), Reason> {
-    let only = |text: &str| format!("the filter '{text}'");
-    if let Some(filter) = &role.filter {
-        for part in filter.conjuncts() {
-            match part.bind(&role.event.name, format) {
-                Ok(bound) if bound.is_assemblable() => planned.filters.push(bound),
-                _ => return Err(only(&part.to_kernel())),
-            }
-        }
-    }
-    for UserCondition { text, condition } in &role.rest {
-        match condition {
-            Condition::Kernel(bound) if bound.is_assemblable() => {
-                planned.filters.push(bound.clone());
-            }
-            Condition::Value(_) => match KernelExpr::parse(text, format) {
-                Ok(KernelExpr::Integer(node, _)) => planned.conditions.push(node),
-                _ => return Err(only(text)),
-            },
-            _ => return Err(only(text)),
-        }
-    }
-    Ok(())
 }

@@ -99,7 +99,7 @@ pub(super) fn run(
     }
     print_banner(&host, &live, request, &source);
     let mut show = Show::new(context, screen, files);
-    show.export(&request.monitor.name, exports);
+    show.export(request, exports);
     show.serve(&host, request)?;
     show.raise();
     let mut schedule = Schedule::new(request);

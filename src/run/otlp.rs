@@ -1,5 +1,6 @@
-//! The sender of OTLP: a thread that owns all series and sends them, and the log records, to a
-//! receiver. The run only hands over the measurements of each interval, and never waits.
+//! The sender of OTLP: a thread that owns all series and sends them, the log records and the
+//! profiles to a receiver. The run only hands over the measurements of each interval, and never
+//! waits.
 //!
 //! Requests wait in a queue with a limit of their number and size. A receiver that cannot be
 //! reached, or that answers 429, 502, 503 or 504, gets the request again, with growing pauses.
@@ -19,7 +20,8 @@ use crate::base::report::draw::Level;
 use crate::base::text::units::counted;
 use crate::output::metrics::{MetricInterval, MetricStore};
 use crate::output::otlp::{
-    LogQueue, OtlpResource, OtlpSignal, OtlpUrl, logs_request, metrics_request,
+    LogQueue, OtlpProfile, OtlpResource, OtlpSignal, OtlpUrl, logs_request, metrics_request,
+    profiles_request,
 };
 use crate::script::context::shared::SharedContext;
 use crate::sys::clock;
@@ -29,6 +31,9 @@ use outbox::Outbox;
 
 /// Maximum number of intervals that wait for the thread.
 const WAITING: usize = 1024;
+
+/// Maximum number of bytes of profiles that wait for the thread.
+const PROFILE_BYTES: usize = 16 << 20;
 
 /// Time to send what is left at the end of the run.
 const END: Duration = Duration::from_secs(3);
@@ -40,9 +45,16 @@ const END_SLACK: Duration = Duration::from_millis(500);
 #[derive(Default)]
 struct IntervalInbox {
     intervals: Vec<Arc<MetricInterval>>,
+    profiles: Vec<ProfileRequest>,
     /// Whether all intervals of a report are here.
     is_complete: bool,
     is_over: bool,
+}
+
+/// An encoded request, and the number of its profiles.
+struct ProfileRequest {
+    body: Vec<u8>,
+    profiles: u64,
 }
 
 /// State that run and thread share.
@@ -63,6 +75,7 @@ pub(super) struct OtlpSender {
     url: OtlpUrl,
     shared: Arc<SenderState>,
     logs: LogQueue,
+    resource: OtlpResource,
     tid: i32,
     ended: mpsc::Receiver<()>,
     /// The failure that was reported last.
@@ -82,12 +95,13 @@ impl OtlpSender {
         let (shared, logs) = (Arc::<SenderState>::default(), LogQueue::default());
         let (started, tid) = mpsc::channel();
         let (end, ended) = mpsc::channel();
+        let resource = OtlpResource { host: machine::host_name(), pid: std::process::id() };
         let thread = SenderThread {
             shared: shared.clone(),
             logs: logs.clone(),
             store: MetricStore::new(options.series),
             outbox: Outbox::new(url.clone()),
-            resource: OtlpResource { host: machine::host_name(), pid: std::process::id() },
+            resource: resource.clone(),
             start_ns: u64::try_from(clock::wall_ns()).unwrap_or(0),
         };
         threads::start("perilune:otlp", move || {
@@ -102,7 +116,7 @@ impl OtlpSender {
         .context("--otlp")?;
         context.note(Level::Info, &format!("sending metrics and logs to {url}"));
         let tid = tid.recv().context("--otlp: the thread has ended")?;
-        Ok(Some(OtlpSender { url, shared, logs, tid, ended, reported: None }))
+        Ok(Some(OtlpSender { url, shared, logs, resource, tid, ended, reported: None }))
     }
 
     /// Returns the id of the thread, as records contain it.
@@ -125,6 +139,24 @@ impl OtlpSender {
         inbox.intervals.push(interval.clone());
     }
 
+    /// Lets the thread send the stacks of an interval of a monitor.
+    pub(super) fn publish_profiles(&mut self, monitor: &str, profiles: &[OtlpProfile<'_>]) {
+        let count = profiles.len() as u64;
+        if count == 0 {
+            return;
+        }
+        let body = profiles_request(&self.resource, monitor, profiles);
+        let mut inbox = self.shared.inbox.lock().unwrap_or_else(PoisonError::into_inner);
+        let waiting: usize = inbox.profiles.iter().map(|waiting| waiting.body.len()).sum();
+        if waiting + body.len() > PROFILE_BYTES {
+            self.shared.unsent.fetch_add(count, Ordering::Relaxed);
+            return;
+        }
+        inbox.profiles.push(ProfileRequest { body, profiles: count });
+        inbox.is_complete = true;
+        self.shared.wake.notify_one();
+    }
+
     /// Lets the thread send the intervals that were handed over, and reports if the receiver's
     /// state has changed.
     pub(super) fn complete(&mut self, context: &SharedContext) {
@@ -141,7 +173,7 @@ impl OtlpSender {
         self.reported = failure;
     }
 
-    /// Returns how many log records, intervals and points the receiver does not have.
+    /// Returns how many log records, profiles, intervals and points the receiver does not have.
     pub(super) fn unsent(&self) -> u64 {
         self.shared.unsent.load(Ordering::Relaxed) + self.logs.dropped()
     }
@@ -160,6 +192,7 @@ impl OtlpSender {
             let inbox = self.shared.inbox.lock().unwrap_or_else(PoisonError::into_inner);
             unsent += self.shared.waiting.load(Ordering::Relaxed);
             unsent += inbox.intervals.len() as u64 + self.logs.waiting();
+            unsent += inbox.profiles.iter().map(|waiting| waiting.profiles).sum::<u64>();
         }
         let failure = self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(missing) = missing_at_end(is_ended, unsent, failure.as_deref()) {
@@ -173,7 +206,8 @@ impl OtlpSender {
 /// `unsent` items may be there.
 fn missing_at_end(is_ended: bool, unsent: u64, failure: Option<&str>) -> Option<String> {
     let why = failure.map(|why| format!(": {why}")).unwrap_or_default();
-    let items = format!("{} (log records, intervals of metrics)", counted(unsent, "item"));
+    let items =
+        format!("{} (log records, profiles, intervals of metrics)", counted(unsent, "item"));
     match (is_ended, unsent) {
         (true, 0) => None,
         (true, _) => Some(format!("{items} not delivered{why}")),
@@ -198,12 +232,12 @@ impl SenderThread {
     fn run(mut self) {
         let mut end: Option<Instant> = None;
         loop {
-            let (intervals, is_over) = self.wait(end);
+            let (intervals, profiles, is_over) = self.wait(end);
             if is_over && end.is_none() {
                 end = Some(Instant::now() + END);
                 self.outbox.retry_now();
             }
-            self.enqueue(&intervals);
+            self.enqueue(&intervals, profiles);
             self.shared.waiting.store(self.outbox.items(), Ordering::Relaxed);
             let sent = self.outbox.send_due(end);
             self.shared.waiting.store(self.outbox.items(), Ordering::Relaxed);
@@ -221,8 +255,8 @@ impl SenderThread {
     }
 
     /// Waits for complete intervals, until a request is due again, or until `end`. Returns the
-    /// intervals, and whether the run is over.
-    fn wait(&self, end: Option<Instant>) -> (Vec<Arc<MetricInterval>>, bool) {
+    /// intervals and profiles, and whether the run is over.
+    fn wait(&self, end: Option<Instant>) -> (Vec<Arc<MetricInterval>>, Vec<ProfileRequest>, bool) {
         let due = [self.outbox.due(), end].into_iter().flatten().min();
         let mut inbox = self.shared.inbox.lock().unwrap_or_else(PoisonError::into_inner);
         let is_idle = end.is_some() && self.outbox.is_empty();
@@ -242,11 +276,11 @@ impl SenderThread {
         }
         let is_complete = std::mem::take(&mut inbox.is_complete);
         let intervals = if is_complete { std::mem::take(&mut inbox.intervals) } else { Vec::new() };
-        (intervals, inbox.is_over)
+        (intervals, std::mem::take(&mut inbox.profiles), inbox.is_over)
     }
 
-    /// Makes requests of the intervals and of the log records that have come.
-    fn enqueue(&mut self, intervals: &[Arc<MetricInterval>]) {
+    /// Makes requests of the intervals, of the log records and of the profiles that have come.
+    fn enqueue(&mut self, intervals: &[Arc<MetricInterval>], profiles: Vec<ProfileRequest>) {
         if let Some(last) = intervals.last() {
             let end_ns = u64::try_from(last.wall_ns).unwrap_or(0);
             intervals.iter().for_each(|interval| self.store.add(interval));
@@ -259,6 +293,10 @@ impl SenderThread {
         if items > 0 {
             let body = logs_request(&self.resource, records);
             let dropped = self.outbox.add(OtlpSignal::Logs, body, items);
+            self.shared.unsent.fetch_add(dropped, Ordering::Relaxed);
+        }
+        for ProfileRequest { body, profiles } in profiles {
+            let dropped = self.outbox.add(OtlpSignal::Profiles, body, profiles);
             self.shared.unsent.fetch_add(dropped, Ordering::Relaxed);
         }
     }
@@ -274,13 +312,13 @@ mod tests {
         assert_eq!(missing_at_end(true, 0, None), None);
         assert_eq!(
             missing_at_end(true, 1, why).unwrap(),
-            "1 item (log records, intervals of metrics) not delivered: the receiver answered 503; \
-             retrying"
+            "1 item (log records, profiles, intervals of metrics) not delivered: the receiver \
+             answered 503; retrying"
         );
         assert_eq!(
             missing_at_end(false, 10, None).unwrap(),
-            "the receiver did not answer in time; up to 10 items (log records, intervals of \
-             metrics) not delivered"
+            "the receiver did not answer in time; up to 10 items (log records, profiles, \
+             intervals of metrics) not delivered"
         );
     }
 }

@@ -45,8 +45,12 @@ const FILES: [&str; 5] = ["flame-graph", "heatmap", "pprof", "firefox", "perfett
 impl RunRequest {
     /// Returns the long name of the first option given that writes a file at the end of the run.
     pub fn file_at_end(&self) -> Option<&'static str> {
-        let is_given = |name: &&str| self.values.get(*name).is_some_and(OptionValue::is_given);
-        FILES.into_iter().find(is_given)
+        FILES.into_iter().find(|name| self.is_given(name))
+    }
+
+    /// Returns whether the monitor's option with this long name was given.
+    pub fn is_given(&self, name: &str) -> bool {
+        self.values.get(name).is_some_and(OptionValue::is_given)
     }
 
     /// Returns the report interval in nanoseconds: that of `-i`, else the monitor's own. Without

@@ -9,10 +9,13 @@
 mod boost;
 mod complete;
 mod console;
+mod cost;
+mod counts;
 mod definitions;
 mod jobs;
 mod live_source;
 mod losses;
+mod printed;
 mod rate_limit;
 mod replay_source;
 mod requests;
@@ -246,6 +249,8 @@ impl Session<'_> {
     /// Runs Lua code as it is.
     fn run_lines(&mut self, chunk: &str, line: &str) {
         let opened = self.prompt.host.roles().len();
+        // The line may read the tables.
+        self.source.collect(&mut self.prompt, true);
         let mut step = self.prompt.enter(chunk, line, self.number);
         self.number += line.lines().count().max(1);
         let outcome = loop {
@@ -283,7 +288,7 @@ impl Session<'_> {
         let switches = self.prompt.host.take_switches();
         let mut on = switches.iter().filter(|(_, on)| **on);
         on.try_for_each(|(role, _)| self.prompt.revive(*role))?;
-        self.source.switch(&switches)?;
+        self.source.switch(&switches, &mut self.prompt)?;
         if switches.values().any(|on| !on) {
             // Events recorded before the switch are handled first, in case it is turned on again.
             self.source.drain_rest(&mut self.prompt);
@@ -301,9 +306,12 @@ impl Session<'_> {
         self.apply()?;
         self.flush();
         self.prompt.limit_events(count);
-        self.source.switch(&roles.iter().map(|role| (*role, true)).collect())?;
+        // Only records can be counted one by one.
+        let one_by_one = if count.is_some() { roles } else { &[] };
+        self.source.record(one_by_one, &mut self.prompt)?;
+        self.source.turn(roles, true, &mut self.prompt)?;
         let delivered = self.deliver_until(time);
-        self.source.switch(&roles.iter().map(|role| (*role, false)).collect())?;
+        self.source.turn(roles, false, &mut self.prompt)?;
         self.source.drain_rest(&mut self.prompt);
         // The reason why a handler stopped it has been printed already.
         self.prompt.take_stop();
@@ -328,7 +336,8 @@ impl Session<'_> {
         {
             self.wait((end - self.source.now()) / 1e6)?;
             self.behind = self.source.drain(&mut self.prompt);
-            self.source.switch(&self.prompt.host.take_switches())?;
+            let switches = self.prompt.host.take_switches();
+            self.source.switch(&switches, &mut self.prompt)?;
             self.report_due();
             self.flush();
         }
@@ -354,42 +363,10 @@ impl Session<'_> {
             return;
         }
         let stopped = self.prompt.take_stop();
-        if stopped.is_some() && self.source.all_off().is_ok() {
+        if stopped.is_some() && self.source.all_off(&mut self.prompt).is_ok() {
             let text =
                 "stopped by a handler: all events are off; `on` of an event turns it on again";
             self.prompt.host.context().note(Level::Info, text);
-        }
-    }
-
-    fn show(&mut self, value: &mlua::Value) {
-        if value.is_nil() {
-            return;
-        }
-        let counts = self.source.take_counts();
-        match self.prompt.drawn(value, &counts) {
-            Ok(Some(parts)) => {
-                self.prompt.host.context().print(|out| out.answer(&parts));
-            }
-            Ok(None) => {
-                let text = self.prompt.text_of(value);
-                self.prompt.host.context().print(|out| out.line(&text));
-            }
-            Err(why) => self.fail(&format!("{why:#}")),
-        }
-    }
-
-    fn fail(&mut self, why: &str) {
-        self.failed = true;
-        self.prompt.host.context().note(Level::Error, why);
-    }
-
-    fn flush(&mut self) {
-        let flushed = self.prompt.host.context().flush();
-        let Err(why) = flushed else { return };
-        self.ended = true;
-        // The reader has closed the pipe.
-        if why.kind() != io::ErrorKind::BrokenPipe {
-            self.unwritten.get_or_insert(why);
         }
     }
 }

@@ -84,9 +84,12 @@ impl Show {
     }
 
     /// Exports the reports of a monitor from now on.
-    pub(super) fn export(&mut self, monitor: &str, exports: Exports) {
-        self.monitor = monitor.into();
+    pub(super) fn export(&mut self, request: &RunRequest, exports: Exports) {
+        self.monitor = request.monitor.name.as_str().into();
         self.exports = exports;
+        if request.is_given("otlp-profiles") {
+            self.exports.begin_profiles(self.stamp(0.0));
+        }
     }
 
     /// Hands the measurements of a report at this time to the output and to the exports. `parts`
@@ -193,6 +196,7 @@ impl Show {
     ) -> anyhow::Result<Vec<String>> {
         let (begin, now) = (self.stamp(0.0), self.stamp(time));
         let mut summary = Vec::new();
+        self.exports.profiles(&self.monitor, &drawn, now);
         if let Some(profiles) = &mut self.profiles {
             profiles.take(&drawn);
             summary = if last { profiles.write(now)? } else { Vec::new() };

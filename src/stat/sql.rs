@@ -100,7 +100,7 @@ impl SqlStore {
     /// # Errors
     /// The query is invalid; a sentence.
     pub fn check(&mut self) -> Result<(), String> {
-        self.create()?;
+        self.create(0)?;
         let statement = self.prepare()?;
         match statement.readonly() {
             true => Ok(()),
@@ -108,12 +108,14 @@ impl SqlStore {
         }
     }
 
-    fn create(&mut self) -> Result<(), String> {
-        if std::mem::replace(&mut self.are_created, true) {
+    /// Creates the tables of all roles so far, if there is none for this one: a prompt opens events
+    /// at any time.
+    fn create(&mut self, role: usize) -> Result<(), String> {
+        if std::mem::replace(&mut self.are_created, true) && role < self.tables.len() {
             return Ok(());
         }
-        for table in self.events.tables() {
-            let stored = self.create_table(&table)?;
+        for table in self.events.tables().iter().skip(self.tables.len()) {
+            let stored = self.create_table(table)?;
             self.tables.push(stored);
         }
         Ok(())
@@ -152,7 +154,10 @@ impl SqlStore {
         if self.sample.is_full() {
             self.compact();
         }
-        let Some(table) = self.tables.get(role) else { return };
+        let Some(table) = self.tables.get(role) else {
+            self.dropped += 1;
+            return;
+        };
         let Some(number) = self.sample.take() else { return };
         if self.is_full {
             self.dropped += 1;
@@ -229,7 +234,7 @@ impl SqlStore {
     /// It is invalid, it needs more memory than its limit, or `is_stopped` returned true while it
     /// ran; a sentence.
     pub fn result(&mut self, is_stopped: fn() -> bool) -> Result<SqlResult, String> {
-        self.create()?;
+        self.create(0)?;
         // Without an open transaction, which the failure of a query would undo.
         self.commit()?;
         let found = self.show_interval().map_err(failed);
@@ -280,12 +285,12 @@ impl SqlStore {
 impl EventLeaf for SqlStore {
     fn take_event(&mut self, event: Option<BorrowedEvent<'_>>, _: &[f64], _: u32) -> u32 {
         // Before the event is read: its source cannot be asked for tables meanwhile.
-        if let (Some(event), Ok(())) = (event, self.create()) {
-            let events = self.events.clone();
-            events.read(&event, &mut |sample, values| {
-                self.insert(event.slot.ev as usize, sample, values);
-            });
-        }
+        let Some(event) = event else { return 0 };
+        let role = event.slot.ev as usize;
+        // A role without a table is counted below.
+        let _ = self.create(role);
+        let events = self.events.clone();
+        events.read(&event, &mut |sample, values| self.insert(role, sample, values));
         0
     }
 }

@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::{DirEntryExt as _, MetadataExt as _};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use anyhow::{bail, ensure};
 
@@ -31,6 +31,11 @@ pub fn open(path: &str) -> anyhow::Result<OwnedFd> {
              mount one: mount -t cgroup2 none /sys/fs/cgroup"
         );
     };
+    ensure!(
+        !Path::new(path).components().any(|part| part == Component::ParentDir),
+        "cgroup `{path}`: `..` leads out of the hierarchy; name a folder below {}",
+        root.display()
+    );
     let place = place(&root, path);
     match File::open(&place) {
         Ok(folder) if folder.metadata().is_ok_and(|of| of.is_dir()) => Ok(folder.into()),

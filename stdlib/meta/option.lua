@@ -32,15 +32,16 @@ error "this file describes the API to editors and checkers; it cannot be require
 
 --- An option that several monitors have. `options` contains its name: `options = { "call-graph",
 --- "flame-graph", … }`. "flame-graph" draws the stacks of tables and of `emit` instead of printing
---- them, implies -g, and includes --pprof, --firefox, --diff and --heatmap. Monitors with `-e`
---- always have -F and -c, for clocks and hardware events. Common options (-C -p -i -m --json
---- --stack-style --lines …) are not declared: every monitor has them.
+--- them, implies -g, and includes --pprof, --firefox, --otlp-profiles, --diff and --heatmap.
+--- Monitors with `-e` always have -F and -c, for clocks and hardware events. Common options (-C -p
+--- -i -m --json --stack-style --lines …) are not declared: every monitor has them.
 ---@alias perilune.SharedOption
 ---| "call-graph" # -g: stacks, for the `stack` of an evsel
 ---| "flame-graph" # --flame-graph NAME: draw stacks as a flame graph
 ---| "flame-graph-over-time" # the same of a monitor with a `stack_map`, for --heatmap FILE.html
 ---| "pprof" # --pprof FILE: the stacks as a profile for pprof
 ---| "firefox" # --firefox FILE: the stacks as a profile for the Firefox Profiler
+---| "otlp-profiles" # --otlp-profiles: with --otlp, the stacks of each interval as profiles
 ---| "diff" # --diff OLD: the difference to an older flame graph
 ---| "perfetto" # --perfetto FILE: a timeline of the events, and of what `span` adds
 ---| "database" # --database FILE: the events of the first `sql`, in a SQLite database
@@ -66,6 +67,7 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---@field flame_graph false|string NAME of --flame-graph; not false with --pprof and --firefox
 ---@field pprof false|string FILE of --pprof
 ---@field firefox false|string FILE of --firefox
+---@field otlp_profiles boolean whether --otlp-profiles was given
 ---@field diff false|string OLD of --diff
 ---@field heatmap false|string FILE of --heatmap
 ---@field perfetto false|string FILE of --perfetto

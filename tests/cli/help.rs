@@ -58,7 +58,7 @@ signal - signals generated for a task
 
 Signals sent, and to whom.
 
-Usage: perilune signal [-g] [--flame-graph NAME] [--pprof FILE] [--firefox FILE] [--diff OLD] [--heatmap FILE] [--filter GLOB] [OPTION…] [COMMAND [ARG…]]
+Usage: perilune signal [-g] [--flame-graph NAME] [--pprof FILE] [--firefox FILE] [--otlp-profiles] [--diff OLD] [--heatmap FILE] [--filter GLOB] [OPTION…] [COMMAND [ARG…]]
 
 Examples:
   perilune signal --filter nginx -g

@@ -147,6 +147,8 @@ fn a_profile_implies_stacks_and_writes_no_flame_graph() {
         assert_eq!(request.values["call-graph"], OptionValue::Choice("fp".into()));
         assert_eq!(request.given, [option.trim_start_matches('-')]);
     }
+    let sent = request(&["signal", "--otlp", "http://localhost", "--otlp-profiles"]);
+    assert_eq!(sent.values["call-graph"], OptionValue::Choice("fp".into()));
     assert!(refused(&["signal", "--pprof", "x", "--diff", "y"]).contains("--diff needs"));
 }
 
@@ -298,8 +300,7 @@ fn a_duration_without_a_unit_is_noted_with_its_interpretation() {
 
 #[test]
 fn a_prompt_refuses_options_without_an_effect() {
-    for option in ["--parquet x", "--prometheus 9464", "--otlp http://localhost", "--where kernel"]
-    {
+    for option in ["--parquet x", "--prometheus 9464", "--otlp http://localhost"] {
         let words: Vec<&str> = ["repl"].into_iter().chain(option.split(' ')).collect();
         assert_eq!(
             refused(&words),

@@ -159,6 +159,8 @@ fn events_that_cannot_be_counted_are_refused_with_the_reason() {
     assert!(said.contains("the kernel cannot filter by `prev_pid % 2 == 0`"), "{said}");
     let said = refusal_of_stat(&["-e", "user-time", "-p", "1"]);
     assert!(said.contains("user-time: the kernel counts it for whole CPUs only"), "{said}");
+    let said = refusal_of_stat(&["-e", "page-faults", "--cgroup", "../../../etc"]);
+    assert!(said.contains("`..` leads out of the hierarchy; name a folder below"), "{said}");
     let said = refusal_of_stat(&["-e", "page-faults", "--cgroup", "perilune/none"]);
     assert!(said.contains("cgroup `perilune/none`"), "{said}");
     let said = refusal_of_stat(&["--metric", "ipc"]);

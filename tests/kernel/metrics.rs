@@ -114,7 +114,7 @@ fn a_histogram_that_repeats_a_table_is_not_a_metric() {
         load.pid(),
     );
     load.run();
-    becomes(CALLS.into(), || value(&served.page(), "perilune_eval_other_value_count"));
+    becomes(CALLS.into(), || value(&served.page(), "perilune_eval_other_value_count{}"));
     assert!(!served.page().contains("repeated"), "{}", served.page());
     served.tool.finish().is_complete();
 }

@@ -13,6 +13,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     live::run([
         screen::tests(),
+        repl::counts::tests(),
         repl::files::tests(),
         repl::live::tests(),
         repl::mistakes::tests(),

@@ -8,6 +8,9 @@ use crate::base::report::coverage::Coverage;
 use crate::base::report::draw::{Cell, OpenedEvent, Stamp};
 use crate::base::report::frame::Frame;
 
+/// The id of every call chain for which the table of chains had no room.
+pub const NO_ID: u64 = 0;
+
 /// The thread of an event or a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimelineThread<'a> {
@@ -40,7 +43,7 @@ pub struct TimelineEvent<'a> {
     /// The own fields with their indexes in [`OpenedEvent::fields`]; a field that the record lacks
     /// is omitted.
     pub fields: &'a [(usize, Value<'a>)],
-    /// The number of its call chain, or None without one.
+    /// The id of its call chain, None without one; [`NO_ID`] if the chain has no id of its own.
     pub stack: Option<u64>,
     /// Appends the frames of the call chain, innermost first.
     pub frames: &'a mut dyn FnMut(&mut Vec<Frame>),

@@ -22,7 +22,11 @@ pub(super) fn parquet(values: &OptionValues) -> Result<Option<ParquetSettings>> 
         ensure!(rotate.is_none(), "--rotate finishes the files of --parquet; give a folder, too");
         return Ok(None);
     };
-    let host = std::env::var("PERILUNE_HOST").ok().filter(|name| !name.is_empty());
+    let host = std::env::var_os("PERILUNE_HOST").filter(|name| !name.is_empty());
+    let host = host.map(|name| {
+        name.into_string().map_err(|name| anyhow!("PERILUNE_HOST: {name:?} is not UTF-8"))
+    });
+    let host = host.transpose()?;
     let mut settings = ParquetSettings {
         folder: folder.into(),
         host: host.unwrap_or_else(host_name),

@@ -278,7 +278,9 @@ fn push_value(column: &mut ParquetColumn, value: &Value<'_>) {
             column.push_double(*value);
         }
         (ColumnKind::Double, Value::Int(value)) => column.push_double(*value as f64),
-        (ColumnKind::Double, Value::Uint(value)) => column.push_double(*value as f64),
+        (ColumnKind::Double, Value::Uint(value) | Value::Pointer(value)) => {
+            column.push_double(*value as f64);
+        }
         (ColumnKind::Bytes, Value::Bytes(bytes)) => column.push_bytes(bytes),
         (ColumnKind::Ints | ColumnKind::Uints, value @ Value::Array { .. }) => {
             column.push_ints(value.elements().map(|element| element as i64));

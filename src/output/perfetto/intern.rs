@@ -12,9 +12,13 @@ use hashbrown::HashTable;
 
 use super::wire::{put_bytes, put_message, put_text, put_uint};
 use crate::base::report::frame::Frame;
+use crate::base::report::timeline::NO_ID;
 
 /// Bytes of texts and stacks after which all numbers are forgotten.
 const BYTES: usize = 4 << 20;
+
+/// Bytes of a text, a frame or a stack besides its content.
+const OVERHEAD: usize = 48;
 
 /// `TracePacket.sequence_flags`.
 const STATE_CLEARED: u64 = 1;
@@ -64,7 +68,7 @@ pub(super) struct Interned {
 impl Interned {
     /// Forgets all numbers if they use too much memory. Returns whether it did.
     pub(super) fn clear_if_large(&mut self) -> bool {
-        let entries = (self.stacks.len() + self.frames.len() + self.texts.len()) * 48;
+        let entries = (self.frames.len() + self.texts.len()) * OVERHEAD;
         if self.bytes.len() + self.stack_bytes + entries < BYTES {
             return false;
         }
@@ -104,7 +108,7 @@ impl Interned {
     }
 
     /// Returns the number of a call stack; `frames` appends its frames, innermost first, if it is
-    /// new.
+    /// new. A stack with the id [`NO_ID`] is always new.
     pub(super) fn stack(&mut self, id: u64, frames: &mut dyn FnMut(&mut Vec<Frame>)) -> u64 {
         if let Some(iid) = self.stacks.get(&id) {
             return *iid;
@@ -114,8 +118,10 @@ impl Interned {
         // Perfetto lists the outermost frame first.
         let numbers: Vec<u64> = all.iter().rev().map(|frame| self.frame(frame)).collect();
         let iid = self.next();
-        self.stacks.insert(id, iid);
-        self.stack_bytes += numbers.len() * 8;
+        if id != NO_ID {
+            self.stacks.insert(id, iid);
+        }
+        self.stack_bytes += numbers.len() * 8 + OVERHEAD;
         put_message(&mut self.fresh, Kind::Callstack as u32, |out| {
             put_uint(out, 1, iid);
             numbers.iter().for_each(|frame| put_uint(out, 2, *frame));

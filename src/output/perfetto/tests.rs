@@ -2,7 +2,10 @@
 
 use super::*;
 use crate::base::event::value::ValueType;
+use crate::base::report::frame::Frame;
+use crate::base::report::timeline::NO_ID;
 use perfetto_protos::debug_annotation::DebugAnnotationName;
+use perfetto_protos::interned_data::InternedData;
 use perfetto_protos::profile_common::InternedString;
 use perfetto_protos::trace::Trace;
 use perfetto_protos::trace_packet::TracePacket;
@@ -10,7 +13,7 @@ use perfetto_protos::track_event::track_event::Type;
 use perfetto_protos::track_event::{EventName, TrackEvent};
 use protobuf::Message as _;
 use std::cell::RefCell;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 #[derive(Clone, Default)]
@@ -176,4 +179,47 @@ fn a_failed_write_is_reported_and_the_run_goes_on() {
     trace.opened(&[event_of("sched:sched_switch", &SWITCH_FIELDS)]);
     switch(&mut trace, 100, 1, 2);
     assert_eq!(trace.flush(u64::MAX).unwrap_err().kind(), io::ErrorKind::StorageFull);
+}
+
+#[test]
+fn chains_without_an_id_keep_their_own_frames() {
+    let (mut trace, out) = begun();
+    for (time, name) in [(100, "first"), (200, "second"), (300, "first")] {
+        let mut frames = |out: &mut Vec<Frame>| {
+            out.push(Frame { symbol: Some(name.into()), kernel: true, ..Frame::default() });
+        };
+        trace.event(&mut TimelineEvent {
+            role: 1,
+            clock_ns: time,
+            cpu: 1,
+            thread: THREAD,
+            common_pid: 5,
+            is_sample: true,
+            period: 1,
+            in_kernel: true,
+            fields: &[],
+            stack: Some(NO_ID),
+            frames: &mut frames,
+        });
+    }
+    let trace = ended(trace, &out);
+    let names = |data: &InternedData| {
+        data.function_names
+            .iter()
+            .map(|name| (name.iid(), String::from_utf8_lossy(name.str()).into_owned()))
+            .collect::<Vec<_>>()
+    };
+    let mut functions = HashMap::new();
+    let (mut frames, mut stacks) = (HashMap::new(), HashMap::new());
+    let mut drawn = Vec::new();
+    for packet in &trace.packet {
+        functions.extend(names(&packet.interned_data));
+        let data = &packet.interned_data;
+        frames.extend(data.frames.iter().map(|frame| (frame.iid(), frame.function_name_id())));
+        stacks.extend(data.callstacks.iter().map(|one| (one.iid(), one.frame_ids.clone())));
+        if let Some(stack) = packet.perf_sample().callstack_iid {
+            drawn.push(functions[&frames[&stacks[&stack][0]]].clone());
+        }
+    }
+    assert_eq!(drawn, ["first", "second", "first"]);
 }

@@ -32,17 +32,17 @@ pub(super) struct Outbox {
 struct OtlpRequest {
     signal: OtlpSignal,
     body: Vec<u8>,
-    /// Number of log records, or of reports.
+    /// Number of log records, of profiles, or of reports.
     items: u64,
 }
 
 impl OtlpRequest {
-    /// Returns an upper bound of the items that a receiver can reject: log records, or data points,
-    /// each of which takes a byte or more.
+    /// Returns an upper bound of the items that a receiver can reject: log records, profiles, or
+    /// data points, each of which takes a byte or more.
     fn most_items(&self) -> u64 {
         match self.signal {
             OtlpSignal::Metrics => self.body.len() as u64,
-            OtlpSignal::Logs => self.items,
+            OtlpSignal::Logs | OtlpSignal::Profiles => self.items,
         }
     }
 }

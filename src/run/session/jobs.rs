@@ -98,7 +98,7 @@ impl Session<'_> {
             Err(why) => {
                 let roles: Vec<u32> =
                     (known..self.prompt.host.roles().len()).map(|role| role as u32).collect();
-                self.source.close(&roles);
+                self.source.close(&roles, &mut self.prompt)?;
                 let last = self.prompt.jobs().last().filter(|job| job.roles.start >= known);
                 if let Some(number) = last.map(|job| job.number) {
                     self.prompt.end_job(number)?;
@@ -111,7 +111,7 @@ impl Session<'_> {
         for role in known..self.prompt.host.roles().len() {
             wished.entry(role as u32).or_insert(true);
         }
-        self.source.switch(&wished)?;
+        self.source.switch(&wished, &mut self.prompt)?;
         let every = request.interval_ns().map_or(f64::INFINITY, |ns| ns as f64);
         let now = self.source.now();
         self.schedules.push(JobSchedule {
@@ -139,10 +139,10 @@ impl Session<'_> {
         let roles = roles
             .ok_or_else(|| anyhow!("stop: there is no monitor {number}; `jobs` lists them"))?;
         let roles: Vec<u32> = roles.map(|role| role as u32).collect();
-        self.source.switch(&roles.iter().map(|role| (*role, false)).collect())?;
+        self.source.turn(&roles, false, &mut self.prompt)?;
         self.source.drain_rest(&mut self.prompt);
         self.report(number, true);
-        self.source.close(&roles);
+        self.source.close(&roles, &mut self.prompt)?;
         self.schedules.retain(|schedule| schedule.number != number);
         self.prompt.end_job(number)?;
         Ok(())
@@ -160,7 +160,7 @@ impl Session<'_> {
             .map(|job| (job.number, job.roles.clone().map(|role| role as u32).collect()))
             .collect();
         for (number, roles) in all {
-            self.source.close(&roles);
+            self.source.close(&roles, &mut self.prompt)?;
             self.prompt.end_job(number)?;
         }
         self.schedules.clear();
@@ -202,7 +202,7 @@ impl Session<'_> {
         while schedule.next <= now {
             schedule.next += schedule.every;
         }
-        self.source.count();
+        self.source.count(&mut self.prompt);
         let counts = self.source.take_counts();
         self.prompt.host.set_now(now);
         let parts = self.prompt.job_report(number, seconds, &counts, last);
@@ -215,7 +215,9 @@ impl Session<'_> {
         let line = |job: &Job| {
             let schedule = self.schedules.iter().find(|schedule| schedule.number == job.number);
             let seconds = schedule.map_or(0.0, |schedule| (now - schedule.begun) / 1e9);
-            let events: u64 = job.roles.clone().map(|role| self.prompt.spent(role).events).sum();
+            let received: u64 = job.roles.clone().map(|role| self.prompt.spent(role).events).sum();
+            let in_kernel = self.source.counted().map_or(0, |counts| counts.events(&job.roles));
+            let events = received + in_kernel;
             format!("{} {}: {} in {seconds:.0} s", job.number, job.name, counted(events, "event"))
         };
         let lines: Vec<String> = self.prompt.jobs().iter().map(line).collect();

@@ -1,5 +1,6 @@
 //! The kernel as a session's source: the rings stay open while events are opened and closed.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use anyhow::{Context as _, ensure};
@@ -11,6 +12,7 @@ use super::super::openings::opening;
 use super::super::request::RunRequest;
 use super::super::scope::{WatchScope, limit};
 use super::super::workload::refused;
+use super::counts::SessionCounts;
 use crate::base::report::draw::Level;
 use crate::event::catalog::Catalog;
 use crate::event::plan;
@@ -46,6 +48,7 @@ pub(super) struct LiveSource {
     others: Vec<i32>,
     knows_own: bool,
     closer: Closer,
+    counts: SessionCounts,
 }
 
 impl LiveSource {
@@ -115,6 +118,7 @@ impl LiveSource {
             others,
             knows_own,
             closer,
+            counts: SessionCounts::new(request),
         };
         Ok((watched, setting))
     }
@@ -172,17 +176,15 @@ impl LiveSource {
         {
             self.source_request.own_tids = self.own_tids(tid_in_records());
         }
+        let taken = self.counts.take(&prompt.host, &self.source_request)?;
         if changes.misread.is_none() && roles.len() > known {
-            let openings = (known..roles.len())
-                .filter(|role| !roles[*role].event.kind().is_derived())
-                .map(|role| planned(role, &roles, &self.only))
-                .collect::<anyhow::Result<Vec<_>>>()?;
-            let remarks = self.live.remarks().len();
-            let refused = self.live.add(openings, &self.source_request, roles.len())?;
-            hand_over(&mut prompt.host, &refused)?;
-            super::print_warnings(prompt.host.context(), &self.live.remarks()[remarks..]);
+            let recorded = (known..roles.len()).filter(|role| !taken.contains(&(*role as u32)));
+            self.record(recorded.collect(), &roles, &mut prompt.host)?;
         }
         prompt.host.attach(self.live.batch().addresses())?;
+        self.count_in_kernel(&taken, prompt)?;
+        let handled = self.counts.handled(&prompt.host)?;
+        self.release(&handled, prompt)?;
         for role in changes.narrowed {
             if let Err(why) = self.narrow(role, &roles, prompt) {
                 prompt.put_back(role, self.open[role as usize].clone());
@@ -193,6 +195,72 @@ impl LiveSource {
         changes.misread.map_or(Ok(()), Err)
     }
 
+    /// Opens the events of roles for records, switched off.
+    fn record(&mut self, of: Vec<usize>, roles: &[Role], host: &mut Host) -> anyhow::Result<()> {
+        let openings = of
+            .into_iter()
+            .filter(|role| !roles[*role].event.kind().is_derived())
+            .map(|role| planned(role, roles, &self.only))
+            .collect::<anyhow::Result<Vec<_>>>()?;
+        let remarks = self.live.remarks().len();
+        let refused = self.live.add(openings, &self.source_request, roles.len())?;
+        hand_over(host, &refused)?;
+        super::print_warnings(host.context(), &self.live.remarks()[remarks..]);
+        Ok(())
+    }
+
+    /// Closes the events of roles that the kernel counts, and begins to count those that were on.
+    fn count_in_kernel(
+        &mut self,
+        taken: &BTreeSet<u32>,
+        prompt: &mut Prompt,
+    ) -> anyhow::Result<()> {
+        let is_on = |role: &&u32| self.live.is_on(**role);
+        let on = taken.iter().filter(is_on).map(|role| (*role, true)).collect();
+        taken.iter().for_each(|role| self.live.close(*role, &self.closer));
+        self.switch(&on, prompt)
+    }
+
+    /// Records the events of these roles, and of those of their tables, if the kernel counted them.
+    ///
+    /// # Errors
+    /// The kernel refuses an event, or to return what it has counted.
+    pub(super) fn release(&mut self, roles: &[u32], prompt: &mut Prompt) -> anyhow::Result<()> {
+        let released = self.counts.release(roles, &mut prompt.host, self.live.now())?;
+        self.record_released(&released, prompt)
+    }
+
+    fn record_released(
+        &mut self,
+        released: &BTreeMap<u32, bool>,
+        prompt: &mut Prompt,
+    ) -> anyhow::Result<()> {
+        if !released.is_empty() {
+            let all = released.keys().map(|role| *role as usize).collect();
+            self.record(all, &prompt.host.roles(), &mut prompt.host)?;
+            self.live.switch(released)?;
+        }
+        Ok(())
+    }
+
+    /// Turns roles on or off, all at once.
+    ///
+    /// # Errors
+    /// The kernel cannot switch an event.
+    pub(super) fn switch(
+        &mut self,
+        switches: &BTreeMap<u32, bool>,
+        prompt: &mut Prompt,
+    ) -> anyhow::Result<()> {
+        if !switches.is_empty() {
+            let roles = prompt.host.roles();
+            let of_run = (&self.source_request, roles.as_slice(), self.live.now());
+            let recorded = self.counts.switch(switches, &mut prompt.host, of_run)?;
+            self.release(&recorded, prompt)?;
+        }
+        Ok(self.live.switch(switches)?)
+    }
+
     /// Returns the excluded threads: this one, by its number in the kernel's filters, and the
     /// others.
     fn own_tids(&self, this: i32) -> Vec<i32> {
@@ -200,6 +268,14 @@ impl LiveSource {
     }
 
     fn narrow(&mut self, role: u32, roles: &[Role], prompt: &mut Prompt) -> anyhow::Result<()> {
+        if self.counts.has(role) {
+            let of_run = (&self.source_request, roles, self.live.now());
+            let recorded = self.counts.renew(role, &mut prompt.host, of_run)?;
+            self.release(&recorded, prompt)?;
+            let on = recorded.into_iter().map(|role| (role, true)).collect();
+            self.live.switch(&on)?;
+            return prompt.revive(role);
+        }
         // A condition that only user space checks needs no new event.
         let (new, open) = (&roles[role as usize], &self.open[role as usize]);
         if new.filter != open.filter || new.sampling.extra != open.sampling.extra {
@@ -243,8 +319,33 @@ impl LiveSource {
     }
 
     /// Closes roles permanently.
-    pub(super) fn close(&mut self, roles: &[u32]) {
+    ///
+    /// # Errors
+    /// The kernel refuses to return what it has counted.
+    pub(super) fn close(&mut self, roles: &[u32], prompt: &mut Prompt) -> anyhow::Result<()> {
+        let mut released = self.counts.release(roles, &mut prompt.host, self.live.now())?;
+        // Those of the same tables that stay open.
+        released.retain(|role, _| !roles.contains(role));
+        self.record_released(&released, prompt)?;
         roles.iter().for_each(|role| self.live.close(*role, &self.closer));
+        Ok(())
+    }
+
+    /// Returns the tables that the kernel counts.
+    pub(super) fn counted(&self) -> &SessionCounts {
+        &self.counts
+    }
+
+    /// Adds what the kernel has counted in tables; at any time, or if it is due.
+    ///
+    /// # Errors
+    /// The kernel refuses to return it.
+    pub(super) fn collect(&mut self, host: &mut Host, at_once: bool) -> anyhow::Result<()> {
+        let now = self.live.now();
+        match at_once {
+            true => self.counts.collect(host, now),
+            false => self.counts.collect_if_due(host, now),
+        }
     }
 
     /// Returns the counts since the last call.

@@ -3,8 +3,8 @@
 use anyhow::{Context as _, anyhow, bail};
 use mlua::{IntoLua as _, Value};
 
-use super::Session;
 use super::definitions::Saved;
+use super::{Session, cost};
 use crate::base::matching::glob;
 use crate::base::matching::nearest::{did_you_mean, nearest};
 use crate::base::text::units::{Unit, counted, parse_duration};
@@ -62,7 +62,7 @@ pub(super) fn answer(
         }
         "close" => {
             let roles = roles(session, arg(0))?;
-            session.source.close(&roles);
+            session.source.close(&roles, &mut session.prompt)?;
             session.prompt.forget(&roles)?;
             return Ok(Value::Nil);
         }
@@ -73,7 +73,7 @@ pub(super) fn answer(
             return Ok(Value::Nil);
         }
         "counts" => {
-            session.source.count();
+            session.source.count(&mut session.prompt);
             return Ok(Value::Nil);
         }
         "restart" => {
@@ -116,7 +116,7 @@ pub(super) fn answer(
             return session.stop_job(number).map(|()| Value::Nil);
         }
         "jobs" => session.list_jobs(),
-        "cost" => cost(session),
+        "cost" => cost::cost(session),
         "lost" => lost(session),
         other => bail!("{other}: no such function"),
     };
@@ -176,6 +176,7 @@ fn roles(session: &Session<'_>, list: &Value) -> anyhow::Result<Vec<u32>> {
 
 /// Draws the first rows of a table.
 fn draw(session: &mut Session<'_>, value: &Value, rows: usize) -> anyhow::Result<Value> {
+    session.source.collect(&mut session.prompt, true);
     let Some(mut parts) = session.prompt.drawn(value, &[])? else {
         bail!("top needs an aggregate, such as one of kv or latency");
     };
@@ -255,35 +256,6 @@ fn described(name: &str) -> anyhow::Result<String> {
         let near = nearest(name, names.iter().map(String::as_str));
         anyhow!("no documentation for '{name}'{}", did_you_mean(&near))
     })
-}
-
-/// Returns the cost of each event: perilune's own part as measured, and the kernel's part by the
-/// current cost of a record.
-fn cost(session: &Session<'_>) -> String {
-    let overhead = session.source.record_overhead();
-    let mut lines =
-        vec![format!("{:<36} {:>12} {:>8} {:>10}", "event", "events", "own(ns)", "kernel(ns)")];
-    for (index, role) in session.prompt.host.roles().iter().enumerate() {
-        let spent = session.prompt.spent(index);
-        if spent.events == 0 {
-            continue;
-        }
-        let tracepoint = role.event.kind().raw_format().is_some();
-        let plain = tracepoint && role.sampling.stack.is_none();
-        let kernel = overhead.filter(|_| plain).map(|overhead| format!("{:.0}", overhead.record));
-        let kernel = kernel.as_deref().unwrap_or("?");
-        let (name, events) = (&role.event.name, spent.events);
-        lines.push(format!("{name:<36} {events:>12} {:>8.1} {kernel:>10}", spent.each()));
-    }
-    if let Some(overhead) = overhead {
-        let text = "kernel(ns) is the cost of a system call's event, measured now";
-        lines.push(format!(
-            "{text}; an event that a kernel filter rejects costs {:.0} ns",
-            overhead.rejected
-        ));
-    }
-    lines.extend(session.prompt.host.uncompiled());
-    lines.join("\n")
 }
 
 fn lost(session: &mut Session<'_>) -> String {

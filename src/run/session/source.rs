@@ -5,9 +5,11 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use super::super::request::RunRequest;
+use super::counts::SessionCounts;
 use super::live_source::LiveSource;
 use super::replay_source::ReplaySource;
 use crate::base::report::coverage::Coverage;
+use crate::base::report::draw::Level;
 use crate::event::catalog::Catalog;
 use crate::script::context::shared::SharedContext;
 use crate::script::host::{Host, Setting};
@@ -105,7 +107,7 @@ impl<'a> SessionSource<'a> {
         if attached.is_err() {
             let new: Vec<u32> =
                 (known..prompt.host.roles().len()).map(|role| role as u32).collect();
-            self.close(&new);
+            self.close(&new, prompt)?;
             prompt.forget(&new)?;
         }
         attached
@@ -115,9 +117,13 @@ impl<'a> SessionSource<'a> {
     ///
     /// # Errors
     /// The kernel cannot switch an event.
-    pub(super) fn switch(&mut self, switches: &BTreeMap<u32, bool>) -> anyhow::Result<()> {
+    pub(super) fn switch(
+        &mut self,
+        switches: &BTreeMap<u32, bool>,
+        prompt: &mut Prompt,
+    ) -> anyhow::Result<()> {
         match self {
-            SessionSource::Live(live, _) => live.live.switch(switches)?,
+            SessionSource::Live(live, _) => live.switch(switches, prompt)?,
             SessionSource::File(file, _) => {
                 switches.iter().for_each(|(role, on)| file.set_enabled(*role, *on));
             }
@@ -125,22 +131,67 @@ impl<'a> SessionSource<'a> {
         Ok(())
     }
 
+    /// Turns these roles on or off.
+    ///
+    /// # Errors
+    /// The kernel cannot switch an event.
+    pub(super) fn turn(
+        &mut self,
+        roles: &[u32],
+        on: bool,
+        prompt: &mut Prompt,
+    ) -> anyhow::Result<()> {
+        self.switch(&roles.iter().map(|role| (*role, on)).collect(), prompt)
+    }
+
     /// Turns all roles off.
     ///
     /// # Errors
     /// The kernel cannot switch an event.
-    pub(super) fn all_off(&mut self) -> anyhow::Result<()> {
+    pub(super) fn all_off(&mut self, prompt: &mut Prompt) -> anyhow::Result<()> {
         let SessionSource::Live(live, _) = self else { return Ok(()) };
         let off = (0..live.roles() as u32).map(|role| (role, false)).collect();
-        Ok(live.live.switch(&off)?)
+        live.switch(&off, prompt)
     }
 
-    pub(super) fn close(&mut self, roles: &[u32]) {
+    /// Closes roles permanently.
+    ///
+    /// # Errors
+    /// The kernel refuses to return what it has counted for them.
+    pub(super) fn close(&mut self, roles: &[u32], prompt: &mut Prompt) -> anyhow::Result<()> {
         match self {
-            SessionSource::Live(live, _) => live.close(roles),
+            SessionSource::Live(live, _) => live.close(roles, prompt)?,
             SessionSource::File(file, _) => {
                 roles.iter().for_each(|role| file.set_enabled(*role, false));
             }
+        }
+        Ok(())
+    }
+
+    /// Records the events of roles that the kernel counts.
+    ///
+    /// # Errors
+    /// The kernel refuses an event, or to return what it has counted.
+    pub(super) fn record(&mut self, roles: &[u32], prompt: &mut Prompt) -> anyhow::Result<()> {
+        match self {
+            SessionSource::Live(live, _) => live.release(roles, prompt),
+            SessionSource::File(..) => Ok(()),
+        }
+    }
+
+    /// Adds what the kernel has counted to the tables; `at_once`, or if it is due.
+    pub(super) fn collect(&mut self, prompt: &mut Prompt, at_once: bool) {
+        let SessionSource::Live(live, _) = self else { return };
+        if let Err(why) = live.collect(&mut prompt.host, at_once) {
+            prompt.host.context().note(Level::Error, &format!("{why:#}"));
+        }
+    }
+
+    /// Returns the tables that the kernel counts; None for a recording.
+    pub(super) fn counted(&self) -> Option<&SessionCounts> {
+        match self {
+            SessionSource::Live(live, _) => Some(live.counted()),
+            SessionSource::File(..) => None,
         }
     }
 
@@ -180,6 +231,8 @@ impl<'a> SessionSource<'a> {
     pub(super) fn drain(&mut self, prompt: &mut Prompt) -> bool {
         let SessionSource::Live(live, _) = self else { return false };
         live.follow_machine(prompt);
+        self.collect(prompt, false);
+        let SessionSource::Live(live, _) = self else { return false };
         prompt.set_deadline(Some(TURN));
         loop {
             let horizon = live.live.horizon();
@@ -215,8 +268,10 @@ impl<'a> SessionSource<'a> {
         live.live.drain(now, prompt);
     }
 
-    /// Reads the counters for the next drawing.
-    pub(super) fn count(&mut self) {
+    /// Reads the counters, and adds what the kernel has counted to the tables, for the next
+    /// drawing.
+    pub(super) fn count(&mut self, prompt: &mut Prompt) {
+        self.collect(prompt, true);
         match self {
             SessionSource::Live(live, counts) => *counts = live.counts(),
             SessionSource::File(file, counts) => *counts = file.counts(),
@@ -246,6 +301,7 @@ impl<'a> SessionSource<'a> {
             coverage.disordered += live.live.disordered();
             coverage.truncated += live.live.truncated();
             coverage.undelivered = live.live.undelivered();
+            live.counted().add_to(&mut coverage);
         }
         coverage
     }

@@ -32,6 +32,11 @@ impl Host {
         self.aggregates.shape_of_counts(table)
     }
 
+    /// Returns the number of events received so far, those that the kernel has counted included.
+    pub fn received(&self) -> u64 {
+        self.coverage.events
+    }
+
     /// Adds a row that the kernel has counted.
     pub fn add_counted(&mut self, table: usize, row: &CountedRow<'_>) {
         self.coverage.events += row.count;

@@ -14,8 +14,8 @@ use crate::script::option::value::{OptionValue, OptionValues};
 use crate::script::option::{OptionKind, OptionSpec, args, shared, usage_error};
 
 /// Options of a run, or of its output, which a source does not have.
-const OF_THE_RUN: [&str; 7] =
-    ["flame-graph", "pprof", "firefox", "diff", "heatmap", "perins", "detail"];
+const OF_THE_RUN: [&str; 8] =
+    ["flame-graph", "pprof", "firefox", "otlp-profiles", "diff", "heatmap", "perins", "detail"];
 
 /// Callbacks that a source may have; those of reports are not called.
 const CALLED: [&str; 5] = ["init", "filter", "sample", "interval", "deinit"];

@@ -37,6 +37,11 @@ pub fn options() -> Vec<OptionSpec> {
             "write the events and spans as a timeline for https://ui.perfetto.dev",
         ),
         text("database", "FILE", "keep the events in a SQLite database; -o FILE.db is the same"),
+        flag(
+            "otlp-profiles",
+            None,
+            "with --otlp, send the stacks of each interval as profiles (alpha); implies -g",
+        ),
         text("diff", "OLD", "draw the difference to the flame graph in OLD.folded"),
         flag("perins", None, "print a table per CPU, with -p or -t per thread, or per key"),
         OptionSpec {
@@ -120,7 +125,8 @@ const PAGE: &str = "; FILE.html: a page of stacks over time, with the flame grap
 /// Returns the shared option with this name, and the options that come with it.
 /// `flame-graph-over-time` is `flame-graph` of a monitor that has a `stack_map`.
 pub fn find(name: &str) -> Vec<OptionSpec> {
-    const WITH_STACKS: [&str; 5] = ["flame-graph", "pprof", "firefox", "diff", "heatmap"];
+    const WITH_STACKS: [&str; 6] =
+        ["flame-graph", "pprof", "firefox", "otlp-profiles", "diff", "heatmap"];
     let has_page = name == "flame-graph-over-time";
     let mut found = options();
     found.retain(|option| match name {
@@ -146,7 +152,7 @@ pub fn check_and_imply(values: &mut IndexMap<String, OptionValue>) -> Result<Vec
     let given = |values: &IndexMap<String, OptionValue>, name: &str| {
         values.get(name).is_some_and(OptionValue::is_given)
     };
-    let profile = ["pprof", "firefox"].iter().any(|option| given(values, option));
+    let profile = ["pprof", "firefox", "otlp-profiles"].iter().any(|option| given(values, option));
     if profile && !given(values, "flame-graph") {
         values.insert("flame-graph".to_owned(), OptionValue::Text(IMPLIED.to_owned()));
     }

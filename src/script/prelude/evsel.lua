@@ -180,7 +180,9 @@ function exports.count_by(rows, plan, ev, of)
   if not e or type(of) ~= "table" or of.key == nil then
     error("count takes an evsel and a table: rows:count(ev, { key = \"pid\" })", 3)
   end
-  if e.handler then error("this event has a handler; call evsel again for the count", 3) end
+  if e.handler and not e.emits then
+    error("this event has a handler; call evsel again for the count", 3)
+  end
   local keys = type(of.key) == "table" and of.key or { of.key }
   local sums, first, mixed = of.sums or {}, of.first or 1, of.mixed and true or false
   if type(sums) ~= "table" then
@@ -201,6 +203,9 @@ function exports.count_by(rows, plan, ev, of)
   e.handler = make(rows, rows:adding(first, #sums), compiled(keys, e, of.kind, mixed),
     #sums > 0 and compiled(sums, e, "number"), of.name and compiled({ of.name }, e, "text"))
   e.counted = e.handler
+  -- At a prompt, the event is open with a handler that emits.
+  if e.emits then e.emits = not replaced(e.index) end
+  if exports.changed then exports.changed() end
   counted(e.index, { table = plan.id, keys = keys, sums = sums, first = first, name = of.name,
     mixed = mixed })
 end

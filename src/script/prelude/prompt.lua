@@ -82,6 +82,9 @@ local function opened(selector, options, handler)
   if not handler and not (options and options.count) then handler = emit_it end
   local evs = { declare(selector, options, handler) }
   if evs[1] then
+    if handler == emit_it then
+      for _, ev in next, evs do entry_of(ev).emits = true end
+    end
     ask "attach"
     prints = prints or handler == emit_it
     touched = true
@@ -241,6 +244,9 @@ end
 
 -- Replaces the handler: an event that is open always has one.
 exports.methods.each = exports.methods.replace
+
+-- A declared count is part of what the line defines.
+function exports.changed() touched = touched or running() == line and not exports.in_source end
 
 -- A change of an event by a line is part of what the line defines; a change by a handler is not.
 -- It is applied at once, so that the line fails where the mistake is, and later requests of the

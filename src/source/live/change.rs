@@ -63,7 +63,7 @@ impl Live {
         request: &SourceRequest,
         closer: &Closer,
     ) -> anyhow::Result<Vec<RefusedCondition>> {
-        let on = self.opened.decoders.iter().any(|decoder| decoder.is_on_for(role));
+        let on = self.is_on(role);
         let refused = self.opened.refused.len();
         let at = self.place(opening, None, request)?;
         if on && let Err(why) = self.turn(at, true) {
@@ -81,6 +81,11 @@ impl Live {
         decoder.update_plain();
         closer.close(self.remove_role(role, Some(at), now));
         Ok(self.opened.refused.split_off(refused))
+    }
+
+    /// Returns whether a role takes records now.
+    pub fn is_on(&self, role: u32) -> bool {
+        self.opened.decoders.iter().any(|decoder| decoder.is_on_for(role))
     }
 
     /// Removes the events of a role permanently.

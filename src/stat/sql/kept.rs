@@ -27,7 +27,7 @@ impl SqlStore {
         self.file = Some(path.to_owned());
         self.tables.clear();
         self.are_created = false;
-        self.create()
+        self.create(0)
     }
 
     /// Completes the file: adds indexes, and the table `coverage` with what the run missed. Returns

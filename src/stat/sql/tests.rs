@@ -4,7 +4,7 @@ use super::*;
 use crate::base::event::slot::Slot;
 use crate::base::report::coverage::Coverage;
 use crate::base::report::draw::Cell;
-use std::cell::Cell as Counter;
+use std::cell::{Cell as Counter, RefCell};
 
 /// Events with one field, `id`, which counts up.
 struct Source(Counter<i64>);
@@ -172,4 +172,44 @@ fn a_query_without_an_end_is_stopped() {
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT sum(i) FROM n";
     let why = store(query, 1).result(|| true).unwrap_err();
     assert!(why.contains("stopped"), "{why}");
+}
+
+/// Events that are opened one after the other, as at a prompt.
+struct Growing(Rc<RefCell<Vec<String>>>);
+
+impl SqlSource for Growing {
+    fn events(&self) -> Vec<(String, Vec<String>)> {
+        self.0.borrow().iter().map(|name| (name.clone(), Vec::new())).collect()
+    }
+
+    fn read(&self, _: &BorrowedEvent<'_>, visit: &mut events::VisitEvent<'_>) {
+        let sample = SqlSample { time_ns: 5, cpu: 1, pid: 300, tid: 300, comm: b"bash" };
+        visit(&sample, &mut std::iter::empty());
+    }
+
+    fn ksymbol(&self, _: u64) -> Option<String> {
+        None
+    }
+
+    fn comm(&self, _: u32) -> String {
+        String::new()
+    }
+}
+
+#[test]
+fn an_event_opened_later_has_a_table_and_none_without_one_vanishes() {
+    let events = Rc::new(SqlEvents::default());
+    let opened = Rc::new(RefCell::new(vec!["a:call".to_owned()]));
+    events.read_from(Box::new(Growing(opened.clone())));
+    let query = "SELECT (SELECT count(*) FROM call), (SELECT count(*) FROM b__call)";
+    let mut store = SqlStore::open(query, &events, 1000, 1 << 30).unwrap();
+    add(&mut store, 2);
+    opened.borrow_mut().push("b:call".to_owned());
+    let slot = Slot { ev: 1, ..Slot::EMPTY };
+    let event = || Some(BorrowedEvent { slot: &slot, raw: &[], chain: &[] });
+    (0..3).for_each(|_| _ = store.take_event(event(), &[], 0));
+    assert_eq!(store.result(|| false).unwrap().rows, [[Cell::Int(2), Cell::Int(3)]]);
+    let unknown = Slot { ev: 2, ..Slot::EMPTY };
+    store.take_event(Some(BorrowedEvent { slot: &unknown, raw: &[], chain: &[] }), &[], 0);
+    assert_eq!(store.dropped(), 1);
 }

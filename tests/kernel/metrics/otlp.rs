@@ -15,6 +15,7 @@ live_tests! {
     emitted_events_and_alerts_become_log_records,
     what_no_receiver_takes_is_counted_in_the_coverage,
     a_refused_request_is_not_sent_again,
+    stacks_become_profiles_with_exact_weights,
 }
 
 const DURATION: &str = "perilune_syscalls_duration";
@@ -177,7 +178,8 @@ fn what_no_receiver_takes_is_counted_in_the_coverage() {
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     let unsent = run.coverage()["unsent"].as_u64().unwrap_or(0);
     assert_eq!(unsent, u64::from(CALLS - WAITING), "{}", run.coverage());
-    let all = format!("{} items (log records, intervals of metrics) not delivered", CALLS + 1);
+    let all =
+        format!("{} items (log records, profiles, intervals of metrics) not delivered", CALLS + 1);
     let notes = notes(&run);
     assert!(notes.contains(&all) && notes.contains("refused"), "{notes}");
 }
@@ -197,6 +199,76 @@ fn a_refused_request_is_not_sent_again() {
     let logs: Vec<&Value> = requests.iter().filter(|one| one["path"] == "/v1/logs").collect();
     let items = 1 + logs.iter().map(|one| records_of(one).len()).sum::<usize>();
     let items = if items == 1 { "1 item".to_owned() } else { format!("{items} items") };
-    let text = format!("{items} (log records, intervals of metrics) not delivered");
+    let text = format!("{items} (log records, profiles, intervals of metrics) not delivered");
     assert!(notes.contains(&text), "{notes}\n{logs:?}");
+}
+
+/// Returns the entry of a table of a request that an index refers to.
+fn entry<'a>(request: &'a Value, table: &str, index: &Value) -> &'a Value {
+    let index = if index.is_null() { 0 } else { number(index) as usize };
+    let entry = &request["request"]["dictionary"][table][index];
+    assert!(!entry.is_null(), "{table} has no entry {index}: {request}");
+    entry
+}
+
+/// Returns the functions of a sample, innermost first, each with the type of its frame.
+fn frames(request: &Value, sample: &Value) -> Vec<(String, String)> {
+    let stack = entry(request, "stackTable", &sample["stackIndex"]);
+    let locations = stack["locationIndices"].as_array().expect("the stack has locations");
+    let frame = |location: &Value| {
+        let location = entry(request, "locationTable", location);
+        let function = entry(request, "functionTable", &location["lines"][0]["functionIndex"]);
+        let attribute = entry(request, "attributeTable", &location["attributeIndices"][0]);
+        let text = |index: &Value| {
+            entry(request, "stringTable", index).as_str().unwrap_or_default().to_owned()
+        };
+        assert_eq!(text(&attribute["keyStrindex"]), "profile.frame.type");
+        let kind = attribute["value"]["stringValue"].as_str().unwrap_or_default();
+        (text(&function["nameStrindex"]), kind.to_owned())
+    };
+    locations.iter().map(frame).collect()
+}
+
+fn stacks_become_profiles_with_exact_weights() {
+    const CALLS: u32 = 300;
+    let receiver = OtlpReceiver::start(503, Some(1));
+    let load = load::getppid(CALLS);
+    let pid = load.pid().to_string();
+    let event = ["stackcount", "-e", "raw_syscalls:sys_enter/id==110/", "-p", &pid, "-i", "100"];
+    let tool = Tool::attach(&[&event[..], &["--otlp", &receiver.url, "--otlp-profiles"]].concat());
+    load.run();
+    let run = tool.finish();
+    run.is_complete();
+    assert_eq!(run.coverage()["unsent"], Value::Null);
+    let requests = receiver.rest();
+    let delivered: Vec<&Value> = requests
+        .iter()
+        .filter(|one| one["path"] == "/v1development/profiles" && one["status"] == 200)
+        .collect();
+    let (mut calls, mut ends) = (0.0, 0.0);
+    for request in &delivered {
+        let scope = &request["request"]["resourceProfiles"][0]["scopeProfiles"][0];
+        assert_eq!(scope["scope"]["name"], "perilune.stackcount");
+        for profile in scope["profiles"].as_array().expect("it has profiles") {
+            let unit = &profile["sampleType"]["unitStrindex"];
+            assert_eq!(entry(request, "stringTable", unit), "count");
+            let begin = number(&profile["timeUnixNano"]);
+            assert!(begin >= ends, "intervals overlap: {begin} and {ends}");
+            ends = begin + number(&profile["durationNano"]);
+            for sample in profile["samples"].as_array().expect("it has samples") {
+                let frames = frames(request, sample);
+                let kinds: Vec<&str> = frames.iter().map(|(_, kind)| kind.as_str()).collect();
+                assert_eq!(kinds.first(), Some(&"kernel"), "{frames:?}");
+                assert!(kinds.contains(&"native"), "{frames:?}");
+                calls += number(&sample["values"][0]);
+            }
+        }
+    }
+    assert_eq!(calls, f64::from(CALLS));
+    let first = &delivered[0]["request"]["dictionary"];
+    for table in ["mapping", "location", "function", "link", "attribute", "stack"] {
+        let none = &first[format!("{table}Table")][0];
+        assert_eq!(none, &serde_json::json!({}), "{table}: entry 0 must be empty");
+    }
+    assert_eq!(first["stringTable"][0], "");
 }

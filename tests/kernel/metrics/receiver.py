@@ -14,10 +14,15 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from google.protobuf.json_format import MessageToDict
 from opentelemetry.proto.collector.logs.v1 import logs_service_pb2 as logs
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2 as metrics
+from opentelemetry.proto.collector.profiles.v1development import profiles_service_pb2 as profiles
 
 SIGNALS = {
     "/v1/metrics": (metrics.ExportMetricsServiceRequest, metrics.ExportMetricsServiceResponse),
     "/v1/logs": (logs.ExportLogsServiceRequest, logs.ExportLogsServiceResponse),
+    "/v1development/profiles": (
+        profiles.ExportProfilesServiceRequest,
+        profiles.ExportProfilesServiceResponse,
+    ),
 }
 
 

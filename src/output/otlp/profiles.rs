@@ -1,0 +1,160 @@
+//! Profiles: the stacks of an interval. The signal is alpha in OTLP, and its definition may change.
+//!
+//! Frames were named when they were recorded, so a location has a function and no address. The
+//! first entry of each table is the empty one that the format requires.
+
+use super::{Any, OtlpResource, scope};
+use crate::base::report::flame::{Flame, FrameKind};
+use opentelemetry_proto::tonic::collector::profiles::v1development::ExportProfilesServiceRequest;
+use opentelemetry_proto::tonic::common::v1::AnyValue;
+use opentelemetry_proto::tonic::profiles::v1development::{
+    Function, KeyValueAndUnit, Line, Link, Location, Mapping, Profile, ProfilesDictionary,
+    ResourceProfiles, Sample, ScopeProfiles, Stack, ValueType,
+};
+use prost::Message as _;
+use std::collections::HashMap;
+
+/// The attribute of a location that separates kernel and user functions, by the semantic
+/// conventions of OpenTelemetry.
+const FRAME_TYPE: &str = "profile.frame.type";
+
+/// The stacks of a table in an interval.
+pub struct OtlpProfile<'a> {
+    /// The table's name.
+    pub table: &'a str,
+    /// Its stacks.
+    pub flame: &'a Flame,
+    /// Begin of the interval: nanoseconds since 1970.
+    pub begin_ns: u64,
+    /// Its end; equal to the begin if the stacks are a current state.
+    pub end_ns: u64,
+}
+
+/// Returns the request that has these profiles of a monitor.
+pub fn profiles_request(
+    resource: &OtlpResource,
+    monitor: &str,
+    profiles: &[OtlpProfile<'_>],
+) -> Vec<u8> {
+    let mut tables = Tables::new();
+    let profiles = profiles.iter().map(|profile| tables.profile(profile)).collect();
+    let scope = Some(scope(&format!("perilune.{monitor}")));
+    let scope_profiles = vec![ScopeProfiles { scope, profiles, ..ScopeProfiles::default() }];
+    let resource_profiles = vec![ResourceProfiles {
+        resource: Some(resource.message()),
+        scope_profiles,
+        ..ResourceProfiles::default()
+    }];
+    let dictionary = Some(tables.dictionary);
+    ExportProfilesServiceRequest { resource_profiles, dictionary }.encode_to_vec()
+}
+
+/// The tables of a request, and the indexes of their entries.
+struct Tables {
+    dictionary: ProfilesDictionary,
+    strings: HashMap<String, i32>,
+    locations: HashMap<(i32, bool), i32>,
+    stacks: HashMap<Vec<i32>, i32>,
+}
+
+impl Tables {
+    fn new() -> Tables {
+        let dictionary = ProfilesDictionary {
+            mapping_table: vec![Mapping::default()],
+            location_table: vec![Location::default()],
+            function_table: vec![Function::default()],
+            link_table: vec![Link::default()],
+            string_table: vec![String::new()],
+            attribute_table: vec![KeyValueAndUnit::default()],
+            stack_table: vec![Stack::default()],
+        };
+        let strings = HashMap::from([(String::new(), 0)]);
+        let (locations, stacks) = (HashMap::new(), HashMap::new());
+        let mut tables = Tables { dictionary, strings, locations, stacks };
+        // Attributes 1 and 2: see `location`.
+        tables.add_frame_type("native");
+        tables.add_frame_type("kernel");
+        tables
+    }
+
+    fn add_frame_type(&mut self, name: &str) {
+        let value = Some(AnyValue { value: Some(Any::StringValue(name.to_owned())) });
+        let key_strindex = self.string(FRAME_TYPE);
+        let attribute = KeyValueAndUnit { key_strindex, value, unit_strindex: 0 };
+        self.dictionary.attribute_table.push(attribute);
+    }
+
+    fn profile(&mut self, profile: &OtlpProfile<'_>) -> Profile {
+        let OtlpProfile { table, flame, begin_ns, end_ns } = *profile;
+        let unit = if flame.unit.is_empty() { "stacks" } else { &flame.unit };
+        // `kv` is the name of a table that has neither a title nor a count.
+        let name = if table.is_empty() || table == "kv" { unit } else { table };
+        let sample_type = Some(ValueType {
+            type_strindex: self.string(name),
+            unit_strindex: self.string(unit_name(unit)),
+        });
+        let mut samples = Vec::new();
+        for (frames, weight) in flame.stacks() {
+            let stack = frames.iter().rev().map(|frame| self.location(flame, *frame)).collect();
+            samples.push(Sample {
+                stack_index: self.stack(stack),
+                values: vec![i64::try_from(weight).unwrap_or(i64::MAX)],
+                ..Sample::default()
+            });
+        }
+        Profile {
+            sample_type,
+            samples,
+            time_unix_nano: begin_ns,
+            duration_nano: end_ns.saturating_sub(begin_ns),
+            ..Profile::default()
+        }
+    }
+
+    fn string(&mut self, text: &str) -> i32 {
+        if let Some(index) = self.strings.get(text) {
+            return *index;
+        }
+        let index = self.dictionary.string_table.len() as i32;
+        self.dictionary.string_table.push(text.to_owned());
+        self.strings.insert(text.to_owned(), index);
+        index
+    }
+
+    fn location(&mut self, flame: &Flame, frame: u32) -> i32 {
+        let is_kernel = flame.mark_of(frame) == FrameKind::Kernel;
+        let name_strindex = self.string(flame.name_of(frame));
+        let locations = &mut self.dictionary.location_table;
+        let next = locations.len() as i32;
+        let index = *self.locations.entry((name_strindex, is_kernel)).or_insert(next);
+        if index == next {
+            let functions = &mut self.dictionary.function_table;
+            let function_index = functions.len() as i32;
+            functions.push(Function { name_strindex, ..Function::default() });
+            let lines = vec![Line { function_index, ..Line::default() }];
+            let attribute_indices = vec![1 + i32::from(is_kernel)];
+            locations.push(Location { lines, attribute_indices, ..Location::default() });
+        }
+        index
+    }
+
+    fn stack(&mut self, location_indices: Vec<i32>) -> i32 {
+        let stacks = &mut self.dictionary.stack_table;
+        let next = stacks.len() as i32;
+        let index = *self.stacks.entry(location_indices.clone()).or_insert(next);
+        if index == next {
+            stacks.push(Stack { location_indices });
+        }
+        index
+    }
+}
+
+/// Returns a unit by its name in profiles.
+fn unit_name(unit: &str) -> &str {
+    match unit {
+        "ns" => "nanoseconds",
+        "us" => "microseconds",
+        "samples" | "stacks" | "events" | "objects" | "count" => "count",
+        unit => unit,
+    }
+}

@@ -1,0 +1,176 @@
+//! Plans which counts of a script the kernel does.
+
+use std::collections::BTreeMap;
+
+use super::Reason;
+use crate::bpf::count::{CountLayout, CountedEvent, KeyPart, SummedValue};
+use crate::decode::format::Format;
+use crate::event::expr::in_kernel::KernelExpr;
+use crate::event::filter::split::{Condition, UserCondition};
+use crate::event::sampling::Sampling;
+use crate::run::request::RunOptions;
+use crate::script::evsel::role::{DeclaredCount, Role};
+use crate::script::host::Host;
+use crate::source::counting::{CountedRole, CountedTable};
+use crate::source::request::SourceRequest;
+
+/// The decision, event by event.
+pub(super) struct CountPlan<'a> {
+    pub(super) roles: &'a [Role],
+    pub(super) source: &'a SourceRequest,
+    pub(super) settings: &'a RunOptions,
+    /// Why roles are counted in user space.
+    pub(super) reasons: BTreeMap<usize, Reason>,
+}
+
+impl CountPlan<'_> {
+    pub(super) fn in_user_space(&mut self, roles: &[usize], why: &str) {
+        self.reasons.extend(roles.iter().map(|role| (*role, why.to_owned())));
+    }
+
+    /// Plans a table; all of its events are counted in the same place.
+    pub(super) fn table(
+        &self,
+        host: &Host,
+        number: usize,
+        counts: &[&(DeclaredCount, std::ops::Range<usize>)],
+    ) -> Result<CountedTable, Reason> {
+        let (sums, named) = host.shape_of_counts(number).unwrap_or_default();
+        let mut roles = Vec::new();
+        for (count, range) in counts {
+            for role in range.clone() {
+                let of_event = |why| match counts.len() > 1 || range.len() > 1 {
+                    true => format!("{}: {why}", self.roles[role].event.name),
+                    false => why,
+                };
+                roles.push(self.role(count, role, named).map_err(of_event)?);
+            }
+        }
+        let first = roles.first().ok_or("it has no event")?;
+        let (key, texts) = (first.counted.key_words(), first.counted.key_texts());
+        let differs = |role: &CountedRole| {
+            role.counted.key_words() != key || role.counted.key_texts() != texts
+        };
+        if roles.iter().any(differs) {
+            return Err("its keys differ in size or type".to_owned());
+        }
+        let layout = CountLayout { key, texts, named, sums };
+        match layout.fits() {
+            true => Ok(CountedTable { layout, roles }),
+            false => Err("its keys and sums are too large".to_owned()),
+        }
+    }
+
+    fn role(
+        &self,
+        count: &DeclaredCount,
+        index: usize,
+        named: bool,
+    ) -> Result<CountedRole, Reason> {
+        let role = &self.roles[index];
+        let event = &role.event;
+        let Some(format) = event.kind().raw_format().filter(|_| !event.kind().is_probe()) else {
+            return Err("it is not a tracepoint".to_owned());
+        };
+        let Sampling { cpus, hide_self, functions, .. } = role.sampling.clone();
+        let plain = Sampling { cpus, hide_self, functions, ..Sampling::default() };
+        if role.sampling != plain {
+            return Err("its samples have options or fields of their own".to_owned());
+        }
+        if self.source.off.contains(&(index as u32)) {
+            return Err("it is off at the start".to_owned());
+        }
+        let mut event_counts = self.counted(count, format, named)?;
+        event_counts.cpus = self.cpus(role);
+        let watches_tasks = self.source.tasks.is_some();
+        if watches_tasks && role.task.is_some() {
+            return Err("its events are about other tasks than those that raise them".to_owned());
+        }
+        let omits_self = !self.source.watch_self && !event.is_scheduler_event() && !watches_tasks;
+        if omits_self && event.is_interrupt() {
+            return Err("only a record shows whether an interrupt hit perilune".to_owned());
+        }
+        if omits_self || hide_self && !self.source.watch_self {
+            event_counts.omitted.clone_from(&self.source.own_tids);
+        }
+        let mut planned = CountedRole {
+            role: index as u32,
+            event: event.clone(),
+            counted: event_counts,
+            filters: Vec::new(),
+            conditions: Vec::new(),
+        };
+        add_filters(&mut planned, role, format)?;
+        Ok(planned)
+    }
+
+    /// Returns the CPUs of an event; None for all.
+    fn cpus(&self, role: &Role) -> Option<Vec<u32>> {
+        let watched =
+            (self.source.watched != self.source.cpus).then(|| self.source.watched.clone());
+        match (&role.sampling.cpus, watched) {
+            (Some(own), Some(watched)) => {
+                Some(own.iter().copied().filter(|cpu| watched.contains(cpu)).collect())
+            }
+            (own, watched) => own.clone().or(watched),
+        }
+    }
+
+    fn counted(
+        &self,
+        count: &DeclaredCount,
+        format: &Format,
+        named: bool,
+    ) -> Result<CountedEvent, Reason> {
+        let lowered =
+            |text: &String| KernelExpr::parse(text, format).map_err(|why| why.to_string());
+        let mut event = CountedEvent::default();
+        for text in &count.keys {
+            event.key.push(match lowered(text)? {
+                KernelExpr::Integer(..) if count.mixed => {
+                    return Err("integers of different types share a column".to_owned());
+                }
+                KernelExpr::Integer(node, _) => KeyPart::Integer(node),
+                KernelExpr::Text(text) => KeyPart::Text(text),
+            });
+        }
+        for (i, text) in count.sums.iter().enumerate() {
+            let KernelExpr::Integer(value, of) = lowered(text)? else {
+                return Err("a sum of text".to_owned());
+            };
+            event.sums.push(SummedValue { column: count.first + i, value, of });
+        }
+        match count.name.as_ref().filter(|_| named).map(lowered).transpose()? {
+            Some(KernelExpr::Text(text)) if text.words() == 2 => event.name = Some(text),
+            None => {}
+            Some(_) => return Err("a name that is not of 16 bytes".to_owned()),
+        }
+        Ok(event)
+    }
+}
+
+/// Adds the filters of a role.
+fn add_filters(planned: &mut CountedRole, role: &Role, format: &Format) -> Result<(), Reason> {
+    let only = |text: &str| format!("the filter '{text}'");
+    if let Some(filter) = &role.filter {
+        for part in filter.conjuncts() {
+            match part.bind(&role.event.name, format) {
+                Ok(bound) if bound.is_assemblable() => planned.filters.push(bound),
+                _ => return Err(only(&part.to_kernel())),
+            }
+        }
+    }
+    for UserCondition { text, condition } in &role.rest {
+        match condition {
+            Condition::Kernel(bound) if bound.is_assemblable() => {
+                planned.filters.push(bound.clone());
+            }
+            Condition::Value(_) => match KernelExpr::parse(text, format) {
+                Ok(KernelExpr::Integer(node, _)) => planned.conditions.push(node),
+                _ => return Err(only(text)),
+            },
+            _ => return Err(only(text)),
+        }
+    }
+    Ok(())
+}

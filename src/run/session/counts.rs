@@ -1,0 +1,273 @@
+//! Tables of a session that the kernel counts: those of `count` without another handler.
+//!
+//! The programs of a table are open while its events are on. An event that gets a handler, that is
+//! on while another one of its table is off, or that the kernel cannot count, is recorded from then
+//! on.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::time::Duration;
+
+use anyhow::Context as _;
+
+use super::super::kernel_counts::KernelCounts;
+use super::super::request::{CountingPlace, RunRequest};
+use crate::base::report::coverage::Coverage;
+use crate::script::evsel::role::Role;
+use crate::script::host::Host;
+use crate::source::request::SourceRequest;
+use crate::sys::bpf::measure_runs;
+
+/// Time for which programs are measured.
+const MEASURED: Duration = Duration::from_millis(50);
+
+/// The tables.
+pub(super) struct SessionCounts {
+    request: RunRequest,
+    sets: Vec<CountedSet>,
+    /// Roles that the kernel cannot count, or no longer counts.
+    recorded: BTreeSet<u32>,
+    /// Events that closed programs missed.
+    missed: Coverage,
+}
+
+/// The cost of a table that the kernel counts.
+pub(super) struct CountCost {
+    /// The roles that are counted.
+    pub(super) roles: Vec<u32>,
+    /// Events so far.
+    pub(super) events: u64,
+    /// Mean nanoseconds of the program for an event; None if there was none to measure.
+    pub(super) program_ns: Option<f64>,
+}
+
+/// A table and the roles that are counted in it.
+struct CountedSet {
+    roles: BTreeSet<u32>,
+    open: Option<KernelCounts>,
+    /// Events counted so far.
+    events: u64,
+}
+
+impl SessionCounts {
+    pub(super) fn new(request: &RunRequest) -> SessionCounts {
+        SessionCounts {
+            request: request.clone(),
+            sets: Vec::new(),
+            recorded: BTreeSet::new(),
+            missed: Coverage::default(),
+        }
+    }
+
+    /// Takes the roles of tables that were declared since the last call, and returns them. A table
+    /// with an event that was counted or recorded before is left to records.
+    ///
+    /// # Errors
+    /// Lua is out of memory.
+    pub(super) fn take(
+        &mut self,
+        host: &Host,
+        source: &SourceRequest,
+    ) -> anyhow::Result<BTreeSet<u32>> {
+        if self.request.options.counting == CountingPlace::User || source.tasks.is_some() {
+            return Ok(BTreeSet::new());
+        }
+        let mut tables: BTreeMap<usize, BTreeSet<u32>> = BTreeMap::new();
+        for (count, roles) in host.declared_counts()? {
+            tables.entry(count.table).or_default().extend(roles.map(|role| role as u32));
+        }
+        let mut taken = BTreeSet::new();
+        for roles in tables.into_values() {
+            if !roles.iter().any(|role| self.has(*role) || self.recorded.contains(role)) {
+                taken.extend(roles.iter().copied());
+                self.sets.push(CountedSet { roles, open: None, events: 0 });
+            }
+        }
+        Ok(taken)
+    }
+
+    /// Returns whether the kernel counts a role while it is on.
+    pub(super) fn has(&self, role: u32) -> bool {
+        self.sets.iter().any(|set| set.roles.contains(&role))
+    }
+
+    /// Ends the sets with one of these roles, and returns all of their roles that were on or off:
+    /// they need records from now on.
+    ///
+    /// # Errors
+    /// The kernel refuses to return what it has counted.
+    pub(super) fn release(
+        &mut self,
+        roles: &[u32],
+        host: &mut Host,
+        now: f64,
+    ) -> anyhow::Result<BTreeMap<u32, bool>> {
+        let mut released = BTreeMap::new();
+        let is_one = |set: &CountedSet| roles.iter().any(|role| set.roles.contains(role));
+        let sets = std::mem::take(&mut self.sets).into_iter();
+        let (ended, kept): (Vec<_>, Vec<_>) = sets.partition(is_one);
+        self.sets = kept;
+        for mut set in ended {
+            let is_on = set.open.is_some();
+            set.end(host, now, &mut self.missed)?;
+            self.recorded.extend(&set.roles);
+            released.extend(set.roles.iter().map(|role| (*role, is_on)));
+        }
+        Ok(released)
+    }
+
+    /// Returns the roles whose handlers no longer only count.
+    ///
+    /// # Errors
+    /// Lua is out of memory.
+    pub(super) fn handled(&self, host: &Host) -> anyhow::Result<Vec<u32>> {
+        if self.sets.is_empty() {
+            return Ok(Vec::new());
+        }
+        let declared = host.declared_counts()?;
+        let is_counted = |role: &u32| declared.iter().any(|(_, of)| of.contains(&(*role as usize)));
+        let all = self.sets.iter().flat_map(|set| &set.roles);
+        Ok(all.filter(|role| !is_counted(role)).copied().collect())
+    }
+
+    /// Begins and ends the counts of the tables whose roles are switched. Returns the roles that
+    /// need records for that.
+    ///
+    /// # Errors
+    /// The kernel refuses a call, or with `--where kernel`, it cannot count an event.
+    pub(super) fn switch(
+        &mut self,
+        switches: &BTreeMap<u32, bool>,
+        host: &mut Host,
+        (source, roles, now): (&SourceRequest, &[Role], f64),
+    ) -> anyhow::Result<Vec<u32>> {
+        let mut recorded = Vec::new();
+        for set in &mut self.sets {
+            let is_on = set.open.is_some();
+            let states = set.roles.iter().map(|role| *switches.get(role).unwrap_or(&is_on));
+            let states: BTreeSet<bool> = states.collect();
+            match (states.first(), states.last()) {
+                (Some(true), Some(true)) if !is_on => {
+                    set.begin(host, &self.request, source, roles)?;
+                    if set.open.is_none() {
+                        recorded.extend(set.roles.iter().copied());
+                    }
+                }
+                (Some(false), Some(false)) if is_on => {
+                    set.end(host, now, &mut self.missed)?;
+                }
+                (Some(false), Some(true)) => recorded.extend(set.roles.iter().copied()),
+                _ => {}
+            }
+        }
+        Ok(recorded)
+    }
+
+    /// Counts with the changed filter of a role from now on.
+    ///
+    /// # Errors
+    /// As [`SessionCounts::switch`].
+    pub(super) fn renew(
+        &mut self,
+        role: u32,
+        host: &mut Host,
+        (source, roles, now): (&SourceRequest, &[Role], f64),
+    ) -> anyhow::Result<Vec<u32>> {
+        let sets = self.sets.iter_mut().filter(|set| set.open.is_some());
+        for set in sets.filter(|set| set.roles.contains(&role)) {
+            set.end(host, now, &mut self.missed)?;
+            set.begin(host, &self.request, source, roles)?;
+            if set.open.is_none() {
+                return Ok(set.roles.iter().copied().collect());
+            }
+        }
+        Ok(Vec::new())
+    }
+
+    /// Adds what the kernel has counted to the tables.
+    ///
+    /// # Errors
+    /// The kernel refuses to return it.
+    pub(super) fn collect(&mut self, host: &mut Host, now: f64) -> anyhow::Result<()> {
+        self.sets
+            .iter_mut()
+            .try_for_each(|set| set.add_rows(host, |one, host| one.collect(host, now)))
+    }
+
+    /// Collects from time to time, so that the kernel has room.
+    ///
+    /// # Errors
+    /// As [`SessionCounts::collect`].
+    pub(super) fn collect_if_due(&mut self, host: &mut Host, now: f64) -> anyhow::Result<()> {
+        let mut sets = self.sets.iter_mut();
+        sets.try_for_each(|set| set.add_rows(host, |one, host| one.collect_if_due(host, now)))
+    }
+
+    /// Adds what was missed.
+    pub(super) fn add_to(&self, coverage: &mut Coverage) {
+        coverage.undelivered += self.missed.undelivered;
+        coverage.undefined += self.missed.undefined;
+        self.sets.iter().filter_map(|set| set.open.as_ref()).for_each(|one| one.add_to(coverage));
+    }
+
+    /// Returns the number of events that the kernel has counted for tables of these roles.
+    pub(super) fn events(&self, roles: &Range<usize>) -> u64 {
+        let has_one = |set: &&CountedSet| set.roles.iter().any(|r| roles.contains(&(*r as usize)));
+        self.sets.iter().filter(has_one).map(|set| set.events).sum()
+    }
+
+    /// Measures how long the programs run for an event.
+    pub(super) fn measure(&self) -> Vec<CountCost> {
+        let open = self.sets.iter().filter_map(|set| Some((set, set.open.as_ref()?)));
+        if open.clone().next().is_none() {
+            return Vec::new();
+        }
+        let measuring = measure_runs();
+        std::thread::sleep(MEASURED);
+        drop(measuring);
+        open.map(|(set, counts)| CountCost {
+            roles: set.roles.iter().copied().collect(),
+            events: set.events,
+            program_ns: counts.program_ns(),
+        })
+        .collect()
+    }
+}
+
+impl CountedSet {
+    /// Opens the programs, if the kernel can count all roles, and begins to count.
+    fn begin(
+        &mut self,
+        host: &Host,
+        request: &RunRequest,
+        source: &SourceRequest,
+        roles: &[Role],
+    ) -> anyhow::Result<()> {
+        let wanted = |role| self.roles.contains(&role);
+        let opened = KernelCounts::open_for(host, request, roles, source, &wanted)?;
+        if opened.roles() == &self.roles {
+            self.open.insert(opened).begin(&request.options)?;
+        }
+        Ok(())
+    }
+
+    /// Stops counting, adds the last rows to the table, and what was missed to `missed`.
+    fn end(&mut self, host: &mut Host, now: f64, missed: &mut Coverage) -> anyhow::Result<()> {
+        let ended = self.add_rows(host, |counts, host| counts.end(host, now));
+        self.open.take().into_iter().for_each(|counts| counts.add_to(missed));
+        ended.context("failed to end the counts in the kernel")
+    }
+
+    /// Calls a function that adds rows of the kernel to the table.
+    fn add_rows(
+        &mut self,
+        host: &mut Host,
+        add: impl FnOnce(&mut KernelCounts, &mut Host) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let Some(counts) = &mut self.open else { return Ok(()) };
+        let before = host.received();
+        let added = add(counts, host);
+        self.events += host.received() - before;
+        added
+    }
+}

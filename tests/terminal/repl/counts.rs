@@ -1,0 +1,138 @@
+//! Counts of a session that the kernel does: the same numbers as from records, without records.
+
+use super::piped::{NO_FILES, Session, close_in_vain};
+use crate::live::{live_tests, skip};
+
+live_tests! {
+    a_declared_count_is_exact_while_its_event_is_on,
+    a_handler_set_later_gets_records,
+    a_filter_set_later_limits_the_count,
+    a_monitor_in_the_background_counts_in_the_kernel,
+    a_table_of_two_events_is_counted_while_both_are_on,
+}
+
+/// Starts a session that counts in the kernel, or skips the test where that is not possible.
+fn begin() -> Session {
+    let doctor = std::process::Command::new(env!("CARGO_BIN_EXE_perilune")).arg("doctor").output();
+    let text = doctor.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    let text = text.expect("the built command runs");
+    if !text.lines().any(|line| line.starts_with("counting") && line.contains(" ok ")) {
+        skip("events are not counted in the kernel here");
+    }
+    Session::begin(&["--where", "kernel"])
+}
+
+/// Returns the line that prints the count of a key, or `nil`.
+fn count_of(key: i32) -> String {
+    format!("do local n for fd, c in by:each() do if fd == {key} then n = c end end print(n) end")
+}
+
+/// Returns the line that declares `p`, the calls that close one of ten descriptors, and counts them
+/// in `by`.
+fn declared(first: i32) -> String {
+    let last = first + 9;
+    format!(
+        "p = evsel(\"syscalls:sys_enter_close/fd >= {first} && fd <= {last}/\") \
+         by = kv {{ \"fd\" }} by:count(p, {{ key = \"fd\" }})"
+    )
+}
+
+fn is_counted_in_the_kernel(session: &mut Session) -> bool {
+    let cost = session.ask(":cost");
+    cost.lines().any(|line| {
+        line.starts_with("syscalls:sys_enter_close: ")
+            && line.contains(" counted in the kernel, without records")
+    })
+}
+
+fn a_declared_count_is_exact_while_its_event_is_on() {
+    let first = NO_FILES[8];
+    let mut session = begin();
+    session.ask(&declared(first));
+    close_in_vain(first, 5);
+    assert!(!is_counted_in_the_kernel(&mut session), "it is off");
+    session.ask("p:on()");
+    assert!(is_counted_in_the_kernel(&mut session));
+    close_in_vain(first, 1000);
+    close_in_vain(first + 1, 20);
+    assert_eq!(session.ask(&count_of(first)), "1000");
+    assert_eq!(session.ask(&count_of(first + 1)), "20");
+    session.ask("p:off()");
+    close_in_vain(first, 7);
+    assert_eq!(session.ask(&count_of(first)), "1000");
+    session.ask("p:on()");
+    close_in_vain(first, 3);
+    assert_eq!(session.ask(&count_of(first)), "1003");
+    assert!(session.ask("by").contains("1003"));
+    assert_eq!(session.ask(":lost"), "1023 events: nothing lost");
+    session.ask("by:clear()");
+    close_in_vain(first, 2);
+    assert_eq!(session.ask(&count_of(first)), "2");
+    assert_eq!(session.end(), 0);
+}
+
+fn a_handler_set_later_gets_records() {
+    let first = NO_FILES[9];
+    let mut session = begin();
+    session.ask(&declared(first));
+    session.ask("p:on()");
+    close_in_vain(first, 100);
+    session.ask("n = 0");
+    session.ask("p:replace(function(e) n = n + 1 end)");
+    assert!(!is_counted_in_the_kernel(&mut session));
+    close_in_vain(first, 30);
+    session.reaches("n", 30);
+    assert_eq!(session.ask(&count_of(first)), "100");
+    assert_eq!(session.end(), 0);
+}
+
+fn a_filter_set_later_limits_the_count() {
+    let first = NO_FILES[10];
+    let mut session = begin();
+    session.ask(&declared(first));
+    session.ask("p:on()");
+    close_in_vain(first, 10);
+    session.ask(&format!("p:filter(\"fd == {}\")", first + 1));
+    assert!(is_counted_in_the_kernel(&mut session));
+    close_in_vain(first, 10);
+    close_in_vain(first + 1, 4);
+    assert_eq!(session.ask(&count_of(first)), "10");
+    assert_eq!(session.ask(&count_of(first + 1)), "4");
+    assert_eq!(session.end(), 0);
+}
+
+fn a_monitor_in_the_background_counts_in_the_kernel() {
+    let first = NO_FILES[11];
+    let mut session = begin();
+    let event = format!("syscalls:sys_enter_close/fd=={first}/key=fd/");
+    session.ask(&format!("run(\"top\", {{ event = \"{event}\", interval = 60000 }})"));
+    assert!(is_counted_in_the_kernel(&mut session));
+    close_in_vain(first, 321);
+    let report = session.ask("stop(1)");
+    assert!(report.lines().any(|line| line.contains("321")), "{report}");
+    assert!(!is_counted_in_the_kernel(&mut session));
+    assert_eq!(session.end(), 0);
+}
+
+fn a_table_of_two_events_is_counted_while_both_are_on() {
+    let first = NO_FILES[8] + 5;
+    let mut session = begin();
+    session.ask(&format!(
+        "by = kv {{ \"fd\" }} p = evsel(\"syscalls:sys_enter_close/fd == {first}/\") \
+         q = evsel(\"syscalls:sys_enter_fsync/fd == {first}/\") \
+         by:count(p, {{ key = \"fd\" }}) by:count(q, {{ key = \"fd\" }}) p:on() q:on()"
+    ));
+    assert!(session.ask(":cost").contains("counted in the kernel"));
+    close_in_vain(first, 40);
+    // SAFETY: the descriptor does not exist, so nothing is written.
+    (0..2).for_each(|_| _ = unsafe { libc::fsync(first) });
+    assert_eq!(session.ask(&count_of(first)), "42");
+    // Records take over: one event alone is on.
+    session.ask("q:off()");
+    assert!(!session.ask(":cost").contains("counted in the kernel"));
+    close_in_vain(first, 8);
+    let since = std::time::Instant::now();
+    while session.ask(&count_of(first)) != "50" && since.elapsed().as_secs() < 10 {}
+    assert_eq!(session.ask(&count_of(first)), "50");
+    assert_eq!(session.end(), 0);
+}
