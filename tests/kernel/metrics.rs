@@ -109,10 +109,8 @@ fn a_histogram_that_repeats_a_table_is_not_a_metric() {
     let begin = "a = hist.log2 { title = 'repeated', metric = 'none' } \
         b = hist.log2 { title = 'other' }";
     let event = "syscalls:sys_enter_getppid";
-    let served = Served::attach(
-        &["eval", "--begin", begin, "-e", event, "a:add(1) b:add(1)"],
-        load.pid(),
-    );
+    let served =
+        Served::attach(&["eval", "--begin", begin, "-e", event, "a:add(1) b:add(1)"], load.pid());
     load.run();
     becomes(CALLS.into(), || value(&served.page(), "perilune_eval_other_value_count{}"));
     assert!(!served.page().contains("repeated"), "{}", served.page());
