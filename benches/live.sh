@@ -1,7 +1,10 @@
 #!/bin/bash
-# Prints the live table: own CPU time per event since the events were enabled, losses and memory of a
-# release build under several loads, several runs each. Run as root on a quiet machine; needs
+# Prints the live table: own CPU time per event since the events were enabled, losses and memory of
+# a release build under several loads, several runs each. Run as root on a quiet machine; needs
 # stress-ng and a C compiler.
+# ns/event is without the reports, whose CPU time is a column of its own: most of it is the search
+# for names of functions, which takes as long in a run of seconds as in one of hours. Where few
+# events come per wakeup, the wakeup is most of the cost of each.
 # Compare the rows of one run with each other: machines differ, and so does one machine from hour to
 # hour. ONLY=REGEX selects rows, RUNS and SECONDS_EACH their number and length; PERILUNE is a binary
 # to measure instead.
@@ -55,6 +58,16 @@ function m.interval() end
 return m
 L
 
+# Runs a command and writes the number of its wakeups to the file $scratch/wakeups.
+counted() {
+  python3 -c '
+import os, sys
+pid = os.spawnvp(os.P_NOWAIT, sys.argv[2], sys.argv[2:])
+_, status, usage = os.wait4(pid, 0)
+open(sys.argv[1], "w").write(str(usage.ru_nvcsw))
+sys.exit(os.waitstatus_to_exitcode(status))' "$scratch/wakeups" "$@"
+}
+
 measure() { # LABEL LOAD... -- PERILUNE-ARGS...
   local label=$1; shift
   if ! [[ $label =~ $only ]]; then return; fi
@@ -63,14 +76,16 @@ measure() { # LABEL LOAD... -- PERILUNE-ARGS...
   for _ in $(seq "$runs"); do
     "${command[@]}" >/dev/null 2>&1 & load=$!
     sleep 1
-    "$perilune" "$@" --duration "${seconds}s" --stats --json -q -o "$scratch/out"
+    counted "$perilune" "$@" --duration "${seconds}s" --stats --json -q -o "$scratch/out"
     stop_load
     grep '"type":"stats"' "$scratch/out" | python3 -c '
 import json, sys
 s = json.loads(sys.stdin.readlines()[-1])
-print("| %-34s | %9.0f | %8.1f | %6d | %7.1f | %6.1f |" % (
+wakeups = int(open(sys.argv[3]).read()) or 1
+print("| %-34s | %9.0f | %8.1f | %8.1f | %7.0f | %6d | %7.1f | %6.1f |" % (
     sys.argv[1], s["events"] / float(sys.argv[2]), s["ns_per_event"] or 0,
-    s["lost"], s["max_rss_kb"] / 1024, s["start_ms"]))' "$label" "$seconds"
+    s["report_cpu_ns"] / 1e6, s["events"] / wakeups, s["lost"], s["max_rss_kb"] / 1024,
+    s["start_ms"]))' "$label" "$seconds" "$scratch/wakeups"
   done
 }
 
@@ -92,8 +107,9 @@ measure_parquet() { # LABEL LOAD... -- PERILUNE-ARGS...
   done
 }
 
-echo "| what                               |  events/s | ns/event |   lost | MiB rss | ms up  |"
-echo "|------------------------------------|----------:|---------:|-------:|--------:|-------:|"
+row='| %-34s | %9s | %8s | %8s | %7s | %6s | %7s | %6s |\n'
+printf "$row" "what" "events/s" "ns/event" "rep. ms" "ev/wake" "lost" "MiB rss" "ms up"
+printf "$row" "-" "-:" "-:" "-:" "-:" "-:" "-:" "-:"
 switch=(stress-ng --switch 2 --timeout 30 --quiet)
 getppid=("$scratch/getppid" $((seconds + 4)))
 measure "top, sched_switch by prev_pid"      "${switch[@]}"  -- top \

@@ -20,7 +20,8 @@ local m = monitor {
 
 function m.init(opt)
   local columns = { { "device", device }, { "operation", block.kind } }
-  local spread = hist.log2 { columns[1], columns[2], title = "latency", unit = "ns" }
+  local spread = hist.log2 { columns[1], columns[2], title = "latency", unit = "ns",
+    metric = "none" }
   local add = delays.table(opt, columns)
   local requests, place = pending { "kind", keep = opt.than }, block.places()
 

@@ -1,6 +1,7 @@
 --- Reads and writes by file and process: calls, bytes and time.
 -- Counted are the system calls read, write, pread64, pwrite64, readv, writev, preadv, pwritev and
--- their variants; not memory-mapped files, sendfile, splice and io_uring, nor 32-bit programs.
+-- their variants, and sendfile, copy_file_range and splice, each as a read of one file and a write
+-- of another; not memory-mapped files and io_uring, nor 32-bit programs.
 -- Bytes are what the calls returned; most of them come from the page cache. A call that fails
 -- counts as a call without bytes. Time is that from entry to return: a read of an idle socket
 -- lasts until there is data.
@@ -10,7 +11,7 @@
 -- are one row per process, unless --inodes is given.
 --   perilune files -i 1000
 --   perilune files --path '/var/log/*,*.db' -- make
-local calls_by_name, descriptors = require "calls_by_name", require "descriptors"
+local descriptors = require "descriptors"
 
 local m = monitor {
   summary = "reads and writes by file and process: calls, bytes, time",
@@ -22,18 +23,17 @@ local m = monitor {
 }
 
 local READS, WRITES = "read,pread64,readv,preadv,preadv2", "write,pwrite64,writev,pwritev,pwritev2"
+local COPIES = { { "sendfile", 1, 0 }, { "copy_file_range", 0, 2 }, { "splice", 0, 2 } }
 local SUMS = { "reads", "read_bytes", "writes", "written_bytes", { "time(ns)", first = true } }
 local files ---@type perilune.Descriptors
 
 function m.init(opt)
   files = descriptors.watch(opt)
   local used = kv { { "file", files:text() }, "pid", "comm", sums = SUMS, top = 100 }
-  local is_read = {}
-  for _, id in ipairs(calls_by_name.numbers("--only", READS)) do is_read[id] = true end
-  files:watch_calls({ calls = READS .. "," .. WRITES }, function(call, e)
-    local file, bytes = call.file, math.max(e.ret, 0)
-    if is_read[e.id] then used:add(file, e._pid, e._comm, 1, bytes, 0, 0, call.delay)
-    else used:add(file, e._pid, e._comm, 0, 0, 1, bytes, call.delay) end
+  files:watch_calls({ calls = READS, writes = WRITES, copies = COPIES }, function(call, e)
+    local read, written, bytes = call.file, call.to, math.max(e.ret, 0)
+    if read ~= 0 then used:add(read, e._pid, e._comm, 1, bytes, 0, 0, call.delay) end
+    if written ~= 0 then used:add(written, e._pid, e._comm, 0, 0, 1, bytes, call.delay) end
   end)
   function m.interval()
     files:interval()

@@ -29,7 +29,9 @@ function m.init(opt)
   local column = { "function", name }
   local add = delays.table(opt, { perins "tid", column })
   local spread ---@type perilune.Hist?
-  if opt.histogram then spread = hist.log2 { column, title = "duration", unit = "ns" } end
+  if opt.histogram then
+    spread = hist.log2 { column, title = "duration", unit = "ns", metric = "none" }
+  end
   local open = pending { "call", key = "tid", nested = true, keep = opt.than }
   local function returns(e)
     local tid, call = e._tid, number(e._event.id)

@@ -11,7 +11,7 @@
 --   perilune locks -p 1234
 --   perilune locks --kernel -g --rows 5 -i 1000
 --   perilune locks --futex --holder -p 1234
---   perilune locks --futex --flame-graph waits --weight time -- ./program
+--   perilune locks --futex --flame-graph waits -- ./program
 local contention = require "contention"
 
 local m = monitor {
@@ -33,7 +33,7 @@ function m.init(opt)
     stacks and { "waits in", stack_text }, opt.holder and "held by", "released by",
     stacks and { "released in", stack_text } }
   local graph = opt.flame_graph and kv { keys[3], keys[1], keys[4], keys[7], keys[6],
-    sums = { "time" } }
+    sums = { "time(ns)" }, weight = "time" }
   keys.count, keys.top, keys.percentiles = "waits", opt.rows, not stacks
   local times = not graph and latency(keys)
   text, held = contention.watch(opt, stacks, function(wait, e, lock, holder)

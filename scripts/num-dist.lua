@@ -28,7 +28,7 @@ end
 function m.init(opt)
   local all, numbers = {}, {}
   for i, s in ipairs(flat.selectors(opt.event)) do
-    if not s.attr.num then error(s.name .. ": add num=, as in sys:name//num=FIELD/", 0) end
+    if not s.attr.num then error(keys.without(s, "num=FIELD"), 0) end
     all[i] = { ev = evsel(s), key = s.attr.key or opt.key or "0" }
     numbers[i] = expr_of(s.attr.num, all[i].ev, "number")
   end

@@ -5,13 +5,13 @@
 -- that it interrupts: its waker is `(interrupt)` or `(softirq)`, with its innermost kernel frames
 -- only. Sleeps that have not ended are reported at the end of the run, with the waker `(asleep)`.
 -- --wakers omits the stacks: who wakes whom. A flame graph has the sleeper's stack, `--`, and above
--- it the stack of the waker, innermost function first. Its weight is the number of sleeps, or the
--- time (--weight time). Functions that call the C library are missing in it if that was built
+-- it the stack of the waker, innermost function first. Its weight is the time, or the number of
+-- sleeps (--weight count). Functions that call the C library are missing in it if that was built
 -- without frame pointers: use --call-graph dwarf.
 --   perilune offcpu -p 1234
 --   perilune offcpu --wakers -i 1000
 --   perilune offcpu -D --heatmap sleeps.html
---   perilune offcpu -D --filter 'nginx*' --flame-graph sleeps --weight time
+--   perilune offcpu -D --filter 'nginx*' --flame-graph sleeps
 local explore, sched = require "explore", require "sched"
 
 local m = monitor {
@@ -20,16 +20,16 @@ local m = monitor {
   idle = "a task that sleeps throughout the run has no events; see /proc/PID/stack",
   options = {
     flag { "wakers", help = "only who wakes whom, without stacks" },
-    "uninterruptible", "filter",
     integer { "rows", default = 20, help = "number of rows" },
-    "weight", "call-graph", "flame-graph",
+    "uninterruptible", "filter", "weight", "call-graph", "flame-graph-over-time",
   },
 }
 
 function m.init(opt)
   local stacks = not opt.wakers and (opt.call_graph or "fp")
   local at, from = stacks and { "asleep in", stack_text }, stacks and { "woken by", stack_text }
-  local graph = opt.flame_graph and kv { "comm", at, from, "waker", sums = { "time" } }
+  local graph = opt.flame_graph
+    and kv { "comm", at, from, "waker", sums = { "time(ns)" }, weight = "time" }
   local times = not graph and latency { "comm", at, "waker", from, count = "sleeps",
     top = opt.rows, percentiles = not stacks }
   local asleep, add = pending { "stack", key = "tid" }, stacks and explore.stacks(opt, "ns")

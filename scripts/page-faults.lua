@@ -13,6 +13,7 @@ local m = monitor {
     event { "event", short = "e", default = "page-faults",
       help = "page-faults, minor-faults, major-faults, exceptions:page_fault_user" },
     flag { "address", help = "a row for each page" },
+    integer { "rows", help = "number of rows [default all]" },
     "call-graph", "flame-graph", "exclude-user", "exclude-kernel",
   },
 }
@@ -30,7 +31,8 @@ function m.init(opt)
   local symbol = stack.format "symbol"
   local at_column = traced and { "ip", hex } or { "function", symbol }
   local page_column = opt.address and { "address", hex }
-  local faults = kv { "pid", "comm", at_column, page_column, count = "faults" }
+  local faults = kv { "pid", "comm", at_column, page_column, count = "faults",
+    top = opt.rows }
   ev:each(function(e)
     local at = traced and e.address or e._addr
     if opt.as_events then

@@ -22,7 +22,7 @@ local m = monitor {
   idle = "a task is sampled after it ran for a period, 10 ms at -F 100; try -F 9999",
   options = {
     event { "event", short = "e", help = "sample this event" },
-    "freq", "period", "call-graph", "flame-graph", "perfetto",
+    "freq", "period", "call-graph", "flame-graph-over-time", "perfetto",
     "exclude-user", "exclude-kernel", "exclude-guest", "guest",
     percent { "than", help = "only print samples, with stacks, while a CPU is busier than this" },
     choice { "by", of = { "process", "thread", "cpu" }, default = "process",

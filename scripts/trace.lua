@@ -15,7 +15,7 @@ local m = monitor {
       help = "events to print: sys:name[/filter/stack/…/],…; globs are allowed" },
     text { "filter", value = "FILTER",
       help = "filter of all events: prev_prio < 120 && comm_get(prev_pid) ~ \"nginx*\"" },
-    "call-graph", "flame-graph", "perfetto",
+    "call-graph", "flame-graph-over-time", "perfetto",
   },
 }
 

@@ -40,7 +40,8 @@
 //!
 //! The earliest head is kept apart from a binary heap of the others. While one ring stays the
 //! earliest, an offer is a single comparison with the top of that heap. Such runs are common: a CPU
-//! writes many records before the next one is from another CPU.
+//! writes many records before the next one is from another CPU. The owner may take a run without
+//! offers ([`Order::run_end`], [`Order::pass`]).
 
 /// Longest backward step, in nanoseconds, that counts as lifted: 1 ms. This is far longer than an
 /// interrupt handler or a copy in flight, and far shorter than the steps of records in a wrong
@@ -153,6 +154,21 @@ impl Order {
             self.last = head.time;
         }
         Some(NextRecord { ring: head.ring as usize, time: self.last })
+    }
+
+    /// Returns the time before which the ring that was taken last is the earliest: that of the
+    /// earliest other head, or the end of time.
+    #[inline]
+    pub fn run_end(&self) -> u64 {
+        self.others.first().map_or(u64::MAX, |head| head.time)
+    }
+
+    /// Takes a record without an offer: the next one of the ring that was taken last, at a time
+    /// that is before [`Order::run_end`] and not before [`Order::last`].
+    #[inline]
+    pub fn pass(&mut self, time: u64) {
+        debug_assert!(self.first.is_none() && (self.last..self.run_end()).contains(&time));
+        self.last = time;
     }
 
     /// Returns the last time that [`Order::take`] returned.

@@ -29,6 +29,7 @@ mod banner;
 mod budget;
 pub mod catalog;
 mod cgroups;
+mod closing;
 mod counted_tasks;
 mod counters_only;
 mod database;

@@ -12,14 +12,15 @@ function block.kind(letter)
   return KINDS[text] or text
 end
 
---- Returns the filter for events of a list of devices, `8:0,259:3`, as lsblk prints their numbers.
---- `dev` has 12 bits of major and 20 bits of minor number.
+--- Returns the filter for events of a list of devices: names in /dev, and numbers as lsblk prints
+--- them, `vda,259:3`. `dev` has 12 bits of major and 20 bits of minor number.
 function block.filter(option, devices)
   local terms = {}
   for device in devices:gmatch "[^,]+" do
     local major, minor = device:match "^(%d+):(%d+)$"
+    if not major then major, minor = block_device(device) end
     if not major then
-      local why = "%s: '%s' is not MAJOR:MINOR, such as 259:0; lsblk shows them"
+      local why = "%s: '%s' is not a block device of this machine; lsblk lists names and numbers"
       error(why:format(option, device), 0)
     end
     terms[#terms + 1] = ("dev == %d"):format(major * 2 ^ 20 + minor)

@@ -6,10 +6,10 @@ local NODES = 4096
 
 ---@class perilune.calls.Tree
 ---@field times perilune.Latency total times of calls, by node
----@field own perilune.Kv self times, by node
+---@field own table<integer, number> self times in nanoseconds, by node
 ---@field calls perilune.Pending the open calls, by key
 ---@field names table<integer, string>
----@field nodes table<integer, integer?>
+---@field nodes table<integer, table<integer, integer?>> the node of each call inside a node
 ---@field parents table<integer, integer>
 ---@field kinds table<integer, integer>
 ---@field count integer
@@ -20,14 +20,13 @@ Tree.__index = Tree
 ---@param keep? any
 ---@return perilune.calls.Tree
 function calls.tree(keep)
-  local times, own = latency { "node", keep = false }, kv { "node", sums = { "self" } }
-  local nodes = { names = {}, nodes = {}, parents = {}, kinds = {}, count = 0 }
-  nodes.times, nodes.own = times, own
+  local nodes = { names = {}, nodes = { [0] = {} }, parents = {}, kinds = {}, own = {}, count = 0 }
+  nodes.times = latency { "node", keep = false }
   nodes.calls = pending { "call", "node", "inner", key = "any", nested = true, keep = keep }
   return setmetatable(nodes, Tree)
 end
 
---- Names a call. Its number is an integer from 1 to 999.
+--- Names a call. Its number is an integer from 1 on.
 function Tree:call(number, name) self.names[number] = name end
 
 --- Returns the node of a call that is nested in a node; 0 is the root.
@@ -35,12 +34,12 @@ function Tree:call(number, name) self.names[number] = name end
 ---@param call integer
 ---@return integer
 function Tree:inside(parent, call)
-  local at = parent * 1000 + call
-  local node = self.nodes[at]
+  local node = self.nodes[parent][call]
   if node then return node end
   if self.count == NODES then return parent end
   node = self.count + 1
-  self.count, self.nodes[at], self.parents[node], self.kinds[node] = node, node, parent, call
+  self.count, self.nodes[parent][call], self.nodes[node] = node, node, {}
+  self.parents[node], self.kinds[node], self.own[node] = parent, call, 0
   return node
 end
 
@@ -63,8 +62,9 @@ function Tree:close(key, e, call)
   if not ended then return nil end
   local total, outer = ended.delay, self.calls:get(key)
   if outer then outer.inner = outer.inner + total end
-  self.times:add(total, ended.node)
-  self.own:add(ended.node, total - ended.inner)
+  local node, own = ended.node --[[@as integer]], self.own
+  self.times:add(total, node)
+  if node ~= 0 then own[node] = own[node] + total - ended.inner end
   return ended
 end
 
@@ -85,13 +85,10 @@ local NOTHING = { avg = 0, p50 = 0, p95 = 0, p99 = 0, max = 0 }
 function Tree:report()
   local rows, inside = {}, {} ---@type table<integer, table?>, table<integer, integer[]?>
   for node, s in self.times:each() do
-    if node ~= 0 then rows[node] = { n = s.calls, total = s.total, own = 0, s = s } end
-  end
-  for node, own in self.own:each() do
-    if rows[node] then rows[node].own = own end
+    if node ~= 0 then rows[node] = { n = s.calls, total = s.total, own = self.own[node], s = s } end
   end
   self.times:clear()
-  self.own:clear()
+  for node in ipairs(self.own) do self.own[node] = 0 end
   -- A call that is still open has no row yet, but may contain calls that ended.
   for node = self.count, 1, -1 do
     if rows[node] or inside[node] then

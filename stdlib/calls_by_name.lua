@@ -3,8 +3,8 @@ local globs = require "globs"
 
 local calls_by_name = {}
 
--- The numbers of Linux's tables are below it; x32 calls are not included.
-local NUMBERS = 1024
+--- The highest number that a call of Linux's tables may have; x32 calls are not included.
+calls_by_name.MAXIMUM = 1023
 -- Maximum length of an in-kernel filter (FTRACE filters are limited to a page).
 local LONGEST = 4000
 
@@ -17,7 +17,7 @@ function calls_by_name.numbers(option, list)
   local found = {}
   for glob in list:gmatch "[^,%s]+" do
     local matches, count = globs.matcher(glob), #found
-    for number = 0, NUMBERS - 1 do
+    for number = 0, calls_by_name.MAXIMUM do
       local name = syscall_name(number)
       if not name:find "^syscall_" and matches(name) then found[#found + 1] = number end
     end

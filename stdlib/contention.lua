@@ -21,12 +21,13 @@ local EAGAIN = -11                                         -- the word had chang
 local READ_EVERY, READ_AFTER, UNREAD = "10ms", 5e6, -1
 local NAMES = 2 ^ 17                                       -- a thread and a name as one number
 
---- Returns the kind of a lock of the kernel.
-local function kind_of(flags)
-  for _, kind in ipairs(KINDS) do
-    if band(flags, kind[1]) == kind[1] then return kind[2] end
+-- The kind of a lock of the kernel, by its flags.
+local ALL_FLAGS, kinds = 0x3f, {}
+for flags = 0, ALL_FLAGS do
+  kinds[flags] = "semaphore"
+  for i = #KINDS, 1, -1 do
+    if band(flags, KINDS[i][1]) == KINDS[i][1] then kinds[flags] = KINDS[i][2] end
   end
-  return "semaphore"
 end
 
 -- Idle tasks all have the number 0: an interrupt may wait for a lock on each CPU.
@@ -71,7 +72,7 @@ function contention.watch(opt, stacks, ended)
     evsel("lock:contention_begin", with, function(e)
       local wait, lock = waits:get(key_of(e)), e.lock_addr
       -- A mutex reports again that it begins to sleep after it has spun.
-      if not wait or wait.lock ~= lock then begins(e, lock, kind_of(e.flags)) end
+      if not wait or wait.lock ~= lock then begins(e, lock, kinds[band(e.flags, ALL_FLAGS)]) end
     end)
     evsel("lock:contention_end", function(e)
       local wait = waits:close(key_of(e), e, e.lock_addr --[[@as number]])

@@ -178,20 +178,61 @@ function Descriptors:lost()
   for pid in pairs(self.processes) do end_process(self, pid, -math.huge) end
 end
 
---- Measures system calls whose first argument is a descriptor, and further ones that have none
---- (`others`), both as lists of names. Calls `ended(call, e)` at the return of each call of a
---- wanted file: `e.id` and `e.ret` are those of the call, `call.file` is the number of its file, 0
---- without one. With `soon` the names are read sooner, at a higher cost.
----@param spec { calls: string, others?: string, soon?: boolean }
+---@class perilune.descriptors.Calls
+---@field calls? string calls of a file that have the descriptor as first argument
+---@field writes? string calls that write to such a file
+--- Calls that copy from one file to another: the name, the index of the argument that is read, and
+--- that of the one that is written.
+---@field copies? [string, integer, integer][]
+---@field others? string calls without a file
+---@field soon? boolean read the names sooner, at a higher cost
+
+local WITHOUT, READS, WRITES, COPIES = 0, 1, 2, 3
+
+--- Returns a list of what the system calls do by their number, and their filter; and the copies by
+--- number.
+local function kinds_of(spec)
+  local kinds, copies, names = {}, {}, {}
+  for id = 0, calls_by_name.MAXIMUM do kinds[id] = WITHOUT end
+  local function add(list, kind)
+    if not list then return end
+    names[#names + 1] = list
+    for _, id in ipairs(calls_by_name.numbers("--only", list)) do kinds[id] = kind end
+  end
+  add(spec.others, WITHOUT)
+  add(spec.calls, READS)
+  add(spec.writes, WRITES)
+  for _, copy in ipairs(spec.copies or {}) do
+    add(copy[1], COPIES)
+    copies[calls_by_name.numbers("--only", copy[1])[1]] = copy
+  end
+  return kinds, calls_by_name.only(table.concat(names, ",")), copies
+end
+
+--- Measures system calls. Calls `ended(call, e)` at the return of each call of a wanted file:
+--- `e.id` and `e.ret` are those of the call, `call.file` is the number of its file, and `call.to`
+--- that of a file that it writes to; 0 without one.
+---@param spec perilune.descriptors.Calls
 ---@param ended fun(call: perilune.State, e: perilune.Record)
 function Descriptors:watch_calls(spec, ended)
-  local calls, has_file = pending { "file", key = "tid" }, {}
-  for _, id in ipairs(calls_by_name.numbers("--only", spec.calls)) do has_file[id] = true end
-  local filter = calls_by_name.only(spec.calls .. "," .. (spec.others or ""))
-  evsel("raw_syscalls:sys_enter", { wakeup_events = spec.soon and 1 or nil }, function(e)
-    local file = not has_file[e.id] and 0 or self:file(e._pid, e.args[0])
-    if file then calls:open(e._tid, e, file) end
-  end):filter(filter)
+  local calls, kinds, filter, copies = pending { "file", "to", key = "tid" }, kinds_of(spec)
+  local enter = evsel("raw_syscalls:sys_enter", { wakeup_events = spec.soon and 1 or nil })
+  local argument = {}
+  for i = 0, 2 do argument[i] = expr_of(("args[%d]"):format(i), enter, "number") end
+  local first = argument[0]
+  local function copy(e)
+    local _, from, to = unpack(copies[e.id])
+    local file, written = self:file(e._pid, argument[from](e)), self:file(e._pid, argument[to](e))
+    if file or written then calls:open(e._tid, e, file or 0, written or 0) end
+  end
+  enter:filter(filter):each(function(e)
+    local kind = kinds[e.id]
+    if kind == COPIES then copy(e) return end
+    local file = kind ~= WITHOUT and self:file(e._pid, first(e))
+    if kind == WITHOUT then calls:open(e._tid, e, 0, 0)
+    elseif file and kind == READS then calls:open(e._tid, e, file, 0)
+    elseif file then calls:open(e._tid, e, 0, file) end
+  end)
   evsel("raw_syscalls:sys_exit", function(e)
     local call = calls:close(e._tid, e)
     if call then ended(call, e --[[@as perilune.Record]]) end

@@ -5,7 +5,7 @@ local grouped = {}
 ---@field by integer index of the value that the rows of a group share
 ---@field weight integer index of the number that orders rows; groups are ordered by its sum
 ---@field sums integer[] indexes of the numbers that the row of the others adds up, also `weight`
----@field text integer index of the text of that row: `(7 others)`
+---@field text integer index of the text of that row, `(others)`: a metric has it as a label
 ---@field most integer rows of a group before that row
 ---@field ascending? boolean order groups by their value, instead of the heaviest first
 
@@ -39,7 +39,7 @@ function grouped.rows(rows, spec)
       rest = rest or { [by] = group } ---@type table
       if not rest[weight] then shown[#shown + 1] = rest end
       for _, i in ipairs(spec.sums) do rest[i] = (rest[i] or 0) + row[i] end
-      rest[spec.text] = ("(%d others)"):format(seen - spec.most)
+      rest[spec.text] = "(others)"
     end
   end
   return shown

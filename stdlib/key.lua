@@ -66,6 +66,17 @@ local function columns_of(s)
   return { { (s.attr.alias or s.name:match ":(.*)" or s.name):upper() } }, { "1" }
 end
 
+--- Returns the message about a selector that lacks an attribute, given as in `key=pid`: `why`, and
+--- the selector with it.
+---@param s perilune.Selector
+---@param attr string
+---@param why? string
+---@return string
+function key.without(s, attr, why)
+  return ("%s: %sadd %s, as in %s/%s/%s/"):format(s.name, why or "", attr:match "^%w+=", s.name,
+    s.filter or "", attr)
+end
+
 --- Raises an error unless the selectors of a plan fit into one table.
 local function check(plan, selectors, opt, by_stack)
   if opt.flame_graph and not by_stack then
@@ -76,8 +87,7 @@ local function check(plan, selectors, opt, by_stack)
       error(s.name .. ": use the key _stack for all events or for none", 0)
     end
     if plan.keyed > 0 and not plan[i].key and not opt.only_comm then
-      local why = "%s: other events have a key, this one does not; add key=, as in %s//key=pid/"
-      error(why:format(s.name, s.name), 0)
+      error(key.without(s, "key=pid", "other events have a key, this one does not; "), 0)
     end
   end
   if opt.only_comm and not plan.named then

@@ -36,8 +36,8 @@ local function heavier(a, b)
 end
 
 --- Replaces the rows of `all` after the first `most` by their sums. Rows with the same comm and
---- function become one row, `make (57 processes)`, if it is heavier than the last of the first
---- `most`; the rest is one row, `(23 others)`.
+--- function become one row, `make (others)`, if it is heavier than the last of the first `most`;
+--- the rest is one row, `(others)`. The texts contain no numbers: a metric has them as labels.
 local function fold(all, most)
   local count = #all - most
   if count < 2 then return end                             -- a sum of one row would save nothing
@@ -53,17 +53,17 @@ local function fold(all, most)
     group[1], group[2], group.rows = group[1] + row[1], group[2] + row[2], group.rows + 1
   end
   table.sort(groups, heavier)
-  local weight, samples, left, shown = 0, 0, 0, 0
+  local weight, samples, shown, rest = 0, 0, 0, false
   for _, group in ipairs(groups) do
     if group.rows > 1 and group[1] > least and shown < most then
-      group[3], shown = ("%s (%d processes)"):format(group[3], group.rows), shown + 1
+      group[3], shown = group[3] .. " (others)", shown + 1
       all[#all + 1] = group
     else
-      weight, samples, left = weight + group[1], samples + group[2], left + group.rows
+      weight, samples, rest = weight + group[1], samples + group[2], true
     end
   end
   table.sort(all, heavier)
-  if left > 0 then all[#all + 1] = { weight, samples, ("(%d others)"):format(left) } end
+  if rest then all[#all + 1] = { weight, samples, "(others)" } end
 end
 
 --- Returns a report of shares. Each row is a weight, a count, a comm, a pid and optionally a

@@ -1,6 +1,7 @@
---- Arguments of common system calls as text, from `raw_syscalls:sys_enter`.
+--- Arguments of system calls as text, from `raw_syscalls:sys_enter`.
 local bit_names, calls_by_name = require "bit_names", require "calls_by_name"
 local open_flags, values = require "open_flags", require "syscall_values"
+local syscall_parameters = require "syscall_parameters"
 
 local syscall_args = {}
 
@@ -95,6 +96,59 @@ function syscall_args.decoder()
     end
     return shown
   end
+end
+
+local AT_FDCWD = -100
+-- Calls that return an address.
+local RETURN_ADDRESS = { brk = true, mmap = true, mremap = true, shmat = true }
+
+local function address(value) return value == 0 and "NULL" or hex(value) end
+
+local TEXT = {
+  address = address, bits = function(value) return hex(value) end,
+  long = tostring, ["unsigned long"] = tostring,
+  ["unsigned int"] = function(value) return tostring(value % 0x100000000) end,
+  int = function(value) return tostring(bit_names.low(value)) end,
+}
+
+local function text_of(parameter, value)
+  if parameter.name:find "dfd$" and bit_names.low(value) == AT_FDCWD then return "AT_FDCWD" end
+  return TEXT[parameter.type](value)
+end
+
+--- Returns a call with the names of its parameters, and of the values that have one:
+--- `openat(dfd=AT_FDCWD, filename=0x7ffd8f3a, flags=RDONLY|CLOEXEC, mode=0x0)`. Returns nil for a
+--- call whose parameters are unknown, and for a record without arguments.
+---@param e perilune.Record
+---@return string?
+local function enter_text(e)
+  local call = syscall_name(e.id)
+  local parameters = e._event.fields["args"] and syscall_parameters.of(call)
+  if not parameters then return nil end
+  local args, shown = e.args, {}
+  for i, parameter in ipairs(parameters) do
+    shown[i] = ("%s=%s"):format(parameter.name, text_of(parameter, args[i - 1]))
+  end
+  for _, argument in ipairs(ARGUMENTS[call] or {}) do
+    local i, name, text = unpack(argument)
+    shown[i + 1] = ("%s=%s"):format(name, text(bit_names.low(args[i])))
+  end
+  return ("%s(%s)"):format(call, table.concat(shown, ", "))
+end
+
+--- Returns the result of a call: `openat = -2 ENOENT`.
+---@param e perilune.Record
+---@return string
+local function exit_text(e)
+  local call, ret = syscall_name(e.id), e.ret
+  if ret < 0 and ret > -4096 then return ("%s = %d %s"):format(call, ret, errno_name(ret)) end
+  return ("%s = %s"):format(call, RETURN_ADDRESS[call] and address(ret) or tostring(ret))
+end
+
+--- Prints the events of system calls as calls and results, to be called in `m.init`.
+function syscall_args.print_calls()
+  printer("raw_syscalls:sys_enter", enter_text)
+  printer("raw_syscalls:sys_exit", exit_text)
 end
 
 return syscall_args

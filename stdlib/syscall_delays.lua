@@ -20,6 +20,7 @@ local function measure(groups, opt)
     has_key = function(e, tid) return e._tid == tid end,
     heading = function(tid, id) return { { "syscall", syscall_name(id) }, { "tid", tid } } end,
   }
+  if than then syscall_args.print_calls() end
   if than and not opt.detail then
     function look.print(call, e, delay, _, id)
       if delay <= than then return end

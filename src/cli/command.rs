@@ -158,10 +158,11 @@ pub fn command(monitor: &Monitor) -> Command {
         .hide(true);
     let own = args::to_args(&monitor.options);
     let mut common = run_options::options_beside(&monitor.options);
-    if let Some(ns) = monitor.every_ns {
-        for option in common.iter_mut().filter(|option| option.long == "interval") {
-            option.help += &format!("; default {}, or once for a COMMAND", human_ns(ns));
-        }
+    for option in common.iter_mut().filter(|option| option.long == "interval") {
+        option.help += &match monitor.every_ns {
+            Some(ns) => format!("; default {}, or once for a COMMAND", human_ns(ns)),
+            None => "; default: at the end".to_owned(),
+        };
     }
     Command::new(monitor.name.clone())
         .no_binary_name(true)

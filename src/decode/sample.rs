@@ -25,7 +25,7 @@ mod trailer;
 use super::cursor::{Bad, Words};
 use super::read::{ReadBits, ReadFormat};
 use super::record_attrs::RecordAttrs;
-use super::sample_extra::SampleExtra;
+use super::sample_extra::{SampleExtra, SampledRegisters};
 use perf_event_open_sys::bindings as abi;
 pub use plain::{Plain, PlainLayout};
 pub(super) use trailer::word_at;
@@ -170,6 +170,20 @@ impl RecordLayout {
     /// The sample is shorter than its layout requires.
     pub fn rest<'a>(&self, sample: &Sample<'a>) -> Result<SampleExtra<'a>, Bad> {
         SampleExtra::decode(&self.shape, sample.rest)
+    }
+
+    /// Returns the registers at the event, as [`RecordLayout::rest`] does, and does not decode the
+    /// fields behind them; None if the sample is too short for its layout.
+    #[inline]
+    pub fn registers<'a>(&self, sample: &Sample<'a>) -> Option<SampledRegisters<'a>> {
+        SampleExtra::registers(&self.shape, sample.rest)
+    }
+
+    /// Returns what [`RecordLayout::rest`] returns, if that is only the id of a cgroup, as in most
+    /// samples that have anything after their raw data.
+    #[inline(always)]
+    pub fn only_cgroup<'a>(&self, sample: &Sample<'a>) -> Option<SampleExtra<'a>> {
+        SampleExtra::only_cgroup(&self.shape, sample.rest)
     }
 
     /// Returns the offset of the time, a u64, in a whole sample; None without `PERF_SAMPLE_TIME`.

@@ -118,34 +118,82 @@ impl<'a> StackUser<'a> {
     }
 }
 
+/// The bits of `sample_type` whose fields follow the raw data.
+const AFTER_RAW: u32 = abi::PERF_SAMPLE_BRANCH_STACK
+    | abi::PERF_SAMPLE_REGS_USER
+    | abi::PERF_SAMPLE_STACK_USER
+    | abi::PERF_SAMPLE_WEIGHT
+    | abi::PERF_SAMPLE_WEIGHT_STRUCT
+    | abi::PERF_SAMPLE_DATA_SRC
+    | abi::PERF_SAMPLE_TRANSACTION
+    | abi::PERF_SAMPLE_REGS_INTR
+    | abi::PERF_SAMPLE_PHYS_ADDR
+    | abi::PERF_SAMPLE_CGROUP
+    | abi::PERF_SAMPLE_DATA_PAGE_SIZE
+    | abi::PERF_SAMPLE_CODE_PAGE_SIZE
+    | abi::PERF_SAMPLE_AUX;
+
+/// The bits of `sample_type` whose fields are between the raw data and the registers.
+const BEFORE_REGISTERS: u32 = abi::PERF_SAMPLE_BRANCH_STACK
+    | abi::PERF_SAMPLE_REGS_USER
+    | abi::PERF_SAMPLE_STACK_USER
+    | abi::PERF_SAMPLE_WEIGHT
+    | abi::PERF_SAMPLE_WEIGHT_STRUCT
+    | abi::PERF_SAMPLE_DATA_SRC
+    | abi::PERF_SAMPLE_TRANSACTION;
+
 impl<'a> SampleExtra<'a> {
+    /// Returns the registers at the event; None if the words do not hold what the layout requires.
+    #[inline]
+    pub(super) fn registers(
+        shape: &RecordAttrs,
+        mut words: Words<'a>,
+    ) -> Option<SampledRegisters<'a>> {
+        if shape.sample_type & u64::from(BEFORE_REGISTERS) != 0 {
+            return Some(SampleExtra::decode(shape, words).ok()?.regs_intr);
+        }
+        if !shape.samples(abi::PERF_SAMPLE_REGS_INTR) {
+            return Some(SampledRegisters::default());
+        }
+        registers(&mut words, shape.sample_regs_intr)
+    }
+
+    /// Returns the fields of a sample that has only the id of a cgroup after its raw data; None if
+    /// it has others. [`SampleExtra::decode`] returns the same, through a copy.
+    #[inline(always)]
+    pub(super) fn only_cgroup(shape: &RecordAttrs, words: Words<'a>) -> Option<SampleExtra<'a>> {
+        if shape.sample_type & u64::from(AFTER_RAW) != u64::from(abi::PERF_SAMPLE_CGROUP) {
+            return None;
+        }
+        Some(SampleExtra { cgroup: words.get(0)?, ..SampleExtra::default() })
+    }
+
     /// Decodes the words after the raw data.
     pub(super) fn decode(shape: &RecordAttrs, words: Words<'a>) -> Result<SampleExtra<'a>, Bad> {
         let hw_index = shape.branches(abi::PERF_SAMPLE_BRANCH_HW_INDEX);
-        let walked = walk(shape, words, hw_index);
+        let mut rest = SampleExtra::default();
+        let walked = walk(shape, words, hw_index, &mut rest);
         // A sample without branches has only the number 0 and no index, unless the PMU delivered an
         // empty stack, which has both. The end of the record decides: the kernel leaves no unused
         // words.
         let branches = shape.samples(abi::PERF_SAMPLE_BRANCH_STACK).then(|| words.get(0)).flatten();
-        if hw_index
-            && branches == Some(0)
-            && !matches!(walked, Ok((_, left)) if left.is_empty())
-            && let Ok((rest, left)) = walk(shape, words, false)
-            && left.is_empty()
-        {
-            return Ok(rest);
+        if hw_index && branches == Some(0) && !walked.is_ok_and(|left| left.is_empty()) {
+            let mut without = SampleExtra::default();
+            if walk(shape, words, false, &mut without).is_ok_and(|left| left.is_empty()) {
+                return Ok(without);
+            }
         }
-        walked.map(|(rest, _)| rest)
+        walked.map(|_| rest)
     }
 }
 
-/// Decodes the fields in the kernel's order. Returns them and the remaining words.
+/// Decodes the fields in the kernel's order into `rest`. Returns the remaining words.
 fn walk<'a>(
     shape: &RecordAttrs,
     mut words: Words<'a>,
     hw_index: bool,
-) -> Result<(SampleExtra<'a>, Words<'a>), Bad> {
-    let mut rest = SampleExtra::default();
+    rest: &mut SampleExtra<'a>,
+) -> Result<Words<'a>, Bad> {
     if shape.samples(abi::PERF_SAMPLE_BRANCH_STACK) {
         rest.branch_stack = branch_stack(&mut words, shape, hw_index).ok_or(Bad::BranchStack)?;
     }
@@ -172,7 +220,7 @@ fn walk<'a>(
         let size = words.take_one().ok_or(Bad::Aux)?;
         rest.aux = words.take_bytes(size).ok_or(Bad::Aux)?;
     }
-    Ok((rest, words))
+    Ok(words)
 }
 
 fn branch_stack<'a>(

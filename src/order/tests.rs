@@ -184,3 +184,46 @@ proptest! {
         prop_assert_eq!(counts, LateRecords::default());
     }
 }
+
+/// Merges as [`merge`] does, but takes the rest of each run without offers.
+fn merge_runs(rings: &[Vec<u64>], limits: &[u64]) -> (Vec<(u64, Merged)>, LateRecords) {
+    let mut left: Vec<VecDeque<u64>> =
+        rings.iter().map(|ring| ring.iter().copied().collect()).collect();
+    let mut order = Order::new(rings.len());
+    let mut records = Vec::new();
+    for (ring, records) in left.iter().enumerate() {
+        if let Some(&time) = records.front() {
+            order.offer(ring, time);
+        }
+    }
+    for &limit in limits {
+        while let Some(NextRecord { ring, time }) = order.take(limit) {
+            let own = left[ring].pop_front().expect("the ring of a head has a record");
+            records.push((limit, (ring, own, time)));
+            let end = order.run_end().min(limit + 1);
+            while let Some(&time) = left[ring].front()
+                && (order.last()..end).contains(&time)
+            {
+                left[ring].pop_front();
+                order.pass(time);
+                records.push((limit, (ring, time, time)));
+            }
+            if let Some(&time) = left[ring].front() {
+                order.offer(ring, time);
+            }
+        }
+    }
+    (records, order.counts())
+}
+
+proptest! {
+    #[test]
+    fn runs_without_offers_give_the_same_order(
+        rings in prop::collection::vec(prop::collection::vec(0u64..50, 0..20), 1..5),
+        limits in prop::collection::vec(0u64..60, 1..4),
+    ) {
+        let mut limits = limits;
+        limits.sort_unstable();
+        prop_assert_eq!(merge_runs(&rings, &limits), merge(&rings, &limits, STEP_NS));
+    }
+}

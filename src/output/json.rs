@@ -12,8 +12,9 @@
 //! - `note`: `level` (`info warning alert error`), `text`.
 //! - `coverage`: `final`, `events`, `filtered`, each count of [`Coverage::gaps`] (not `unsent` if
 //!   it is 0), `starts`, `open`.
-//! - `stats`: `events own_cpu_ns ns_per_event` (null below 1000 events) `lost max_rss_kb start_ms`,
-//!   `traces traces_aborted traces_flushed`, `interpreted` (0 to 1; null with too few samples);
+//! - `stats`: `events own_cpu_ns ns_per_event` (without reports; null below 1000 events)
+//!   `report_cpu_ns lost max_rss_kb start_ms traces traces_aborted traces_flushed`, `interpreted`
+//!   (0 to 1; null with too few samples);
 //!   with counts in the kernel also `program_ns` (mean time of a program for an event),
 //!   with `--budget` also `budget_percent cost_percent own_percent kernel_percent one_in_max`.
 //!
@@ -264,6 +265,7 @@ impl Draw for Json {
         digits::push_u64(self.fixed("events"), stats.events);
         digits::push_u64(self.fixed("own_cpu_ns"), stats.own_cpu_ns);
         push_float(self.fixed("ns_per_event"), stats.ns_per_event.unwrap_or(f64::NAN));
+        digits::push_u64(self.fixed("report_cpu_ns"), stats.report_cpu_ns);
         digits::push_u64(self.fixed("lost"), stats.lost);
         digits::push_u64(self.fixed("max_rss_kb"), stats.max_rss_kb);
         push_float(self.fixed("start_ms"), stats.start_ms);

@@ -2,7 +2,8 @@
 //! optional columns, then the middle of short names.
 //!
 //! Numbers are never cut. Names of C++ and Rust functions are cut in the middle, which is mostly
-//! types. Percentiles are optional columns: JSON and a wider terminal show them.
+//! types. The minimum and the percentiles of times are optional columns: JSON and a wider terminal
+//! show them.
 
 use super::layout::TableLayout;
 

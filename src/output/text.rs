@@ -281,6 +281,10 @@ fn push_unpaired(out: &mut Vec<u8>, coverage: &Coverage) {
 /// Returns the cost of the run: `1000 events, 15.3 ns each, …`.
 pub(super) fn stats_text(stats: &Stats) -> String {
     let each = stats.ns_per_event.map(|ns| format!(", {ns:.1} ns each"));
+    let reports = match stats.report_cpu_ns {
+        0 => String::new(),
+        ns => format!(", {} of it for reports", units::human_ns(ns)),
+    };
     let compiler = &stats.compiler;
     let flushed = match compiler.flushed {
         0 => String::new(),
@@ -291,12 +295,13 @@ pub(super) fn stats_text(stats: &Stats) -> String {
     let interpreted =
         compiler.interpreted.map(|part| format!(", {:.0} % interpreted", part * 100.0));
     format!(
-        "{}{}{}; own CPU {}, {} lost, peak memory {}, first drain after {:.1} ms; {}, \
+        "{}{}{}; own CPU {}{}, {} lost, peak memory {}, first drain after {:.1} ms; {}, \
          {} aborted{}{}",
         units::counted(stats.events, "event"),
         each.unwrap_or_default(),
         programs.unwrap_or_default(),
         units::human_ns(stats.own_cpu_ns),
+        reports,
         stats.lost,
         units::human_bytes(stats.max_rss_kb.saturating_mul(1024)),
         stats.start_ms,

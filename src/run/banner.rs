@@ -63,7 +63,7 @@ pub(super) fn print_banner(host: &Host, live: &Live, request: &RunRequest, sourc
     }
     let watching = format!("watching {shown} on {target}; Ctrl-C ends and reports");
     context.note(Level::Info, &watching);
-    if request.options.format.has_notes() {
+    if request.options.format.has_notes() && !request.options.quiet {
         // Such a format keeps stderr free of notes, but a caller may wait there for the start.
         streams::print_message(&format!("note: {watching}"));
     }

@@ -63,10 +63,11 @@ struct Graph {
 pub(super) fn options(values: &OptionValues) -> Option<FlameOptions> {
     text(values, "flame-graph")?;
     let weight = match values.get("weight") {
-        Some(OptionValue::Choice(weight)) if weight != "count" => Some(weight.clone()),
+        Some(OptionValue::Choice(weight)) => Some(weight.clone()),
         _ => None,
     };
-    Some(FlameOptions { weight })
+    let counts = weight.as_deref() == Some("count");
+    Some(FlameOptions { weight: weight.filter(|_| !counts), counts })
 }
 
 /// Returns the name of the files; None also if other files of stacks imply the option.

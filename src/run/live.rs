@@ -9,6 +9,7 @@ use super::Outcome;
 use super::banner::print_banner;
 use super::budget::{self, BudgetKeeper};
 use super::catalog::MachineCatalog;
+use super::closing;
 use super::counters_only::check_counters;
 use super::exports::Exports;
 use super::files::Files;
@@ -36,17 +37,12 @@ use crate::script::evsel::role::Role;
 use crate::script::host::{Host, Rules};
 use crate::script::option::opt;
 use crate::source::live::Live;
-use crate::source::open::{OpeningInterrupted, probe_limit};
+use crate::source::open::OpeningInterrupted;
 use crate::sys::child::Workload;
 use crate::sys::sched::{self, RtBoost};
 use crate::sys::signal;
 use crate::sys::streams;
 use crate::sys::tasks::any_alive;
-
-/// Closing is announced if it takes at least this long.
-const CLOSING_NOTE_MS: usize = 1000;
-/// Time that the kernel takes to close a tracepoint.
-const TRACEPOINT_MS: usize = 35;
 
 pub(super) fn run(
     mut host: Host,
@@ -123,9 +119,9 @@ pub(super) fn run(
     live.disable();
     let counted = upkeep.counts.end_run(&mut host, &live);
     upkeep.changes.stop(&live);
-    let ended = workload::end(workload.as_mut(), host.context());
-    watched.and(counted)?;
-    let outcome = finish(host, live, show, &schedule, request, &cost, upkeep)?;
+    let ended = workload::ended(workload.as_mut());
+    watched.and(counted).inspect_err(|_| workload::end(workload.as_mut(), host.context()))?;
+    let outcome = finish(host, live, show, &schedule, request, &cost, (upkeep, workload))?;
     Ok(outcome.of_workload(ended))
 }
 
@@ -286,11 +282,13 @@ fn deliver_due(
             live.look_for_undelivered(false);
             host.lost_so_far(lost.unwrap_or(0) + live.side_lost_beside_events());
             let counters = live.counts();
+            let began = show.begin_report();
             let parts = host.interval(live.counted_for().unwrap_or(seconds), &counters);
             let coverage = coverage(host, live, lost, counts, show.unsent());
             show.interval(boundary, &parts, coverage);
             show.metrics(boundary, host, &parts, &coverage);
             show.files(host.take_flames(), boundary, &coverage, false);
+            show.end_report(began);
         }
     }
     counts.collect_if_due(host, live.now())?;
@@ -324,7 +322,7 @@ fn finish(
     schedule: &Schedule,
     request: &RunRequest,
     cost: &Overhead,
-    upkeep: Upkeep,
+    (upkeep, mut workload): (Upkeep, Option<Workload>),
 ) -> anyhow::Result<Outcome> {
     let Upkeep { mut changes, counts, budget, .. } = upkeep;
     let settings = &request.options;
@@ -355,6 +353,7 @@ fn finish(
     host.lost_so_far(lost_at_end.unwrap_or(0) + live.side_lost_beside_events());
     let counters = live.counts();
     let seconds = live.counted_for().unwrap_or((now - schedule.last) / 1e9);
+    let began = show.begin_report();
     let (parts, totals) = host.finish(seconds, &counters, settings.total);
     let coverage = coverage(&host, &live, lost_at_end, &counts, show.unsent());
     missing_symbols::print_notes(host.context());
@@ -364,34 +363,17 @@ fn finish(
     show.metrics(now, &mut host, &parts, &coverage);
     show.files(host.take_flames(), now, &coverage, true);
     show.written(database::complete(&host, &coverage));
+    show.end_report(began);
+    // After the reports, which read the names and the memory of its processes.
+    workload::end(workload.as_mut(), host.context());
     let spent = budget.as_ref().map(|budget| budget.stats(&live));
     show.remark(spent.map(|spent| budget::summary(&spent)).as_deref());
     show.costs(now, settings, &host, (cost, spent, counts.program_ns()), &coverage);
     let exceeded = budget.as_ref().and_then(BudgetKeeper::exceeded);
     let shown = show.end();
     host.leave();
-    close(live, counts, settings.quiet);
+    closing::close(live, counts, settings.quiet);
     shown?;
     exceeded.map_or(Ok(()), |why| Err(anyhow!(why)))?;
     Ok(if coverage.errors > 0 { Outcome::ScriptErrors } else { Outcome::Done })
-}
-
-/// Closes the events, after everything is written. The last close of a tracepoint waits until no
-/// CPU is inside it, 35 ms or more, one tracepoint after the other (`perf_trace_event_unreg` holds
-/// `event_mutex` meanwhile). Another order, more threads or earlier disabling do not shorten this,
-/// and a killed process waits as long in its exit.
-pub(super) fn close(live: Live, counts: KernelCounts, quiet: bool) {
-    // From here on Ctrl-C could only change the exit code. On failure the handlers stay as they
-    // are.
-    let _ = signal::ignore_interrupts();
-    let tracepoints = (live.tracepoints() + counts.tracepoints(), "tracepoint", TRACEPOINT_MS);
-    let probes = (live.probes(), "probe", probe_limit::CLOSED_IN_MS);
-    let (count, what, each) = std::cmp::max_by_key(tracepoints, probes, |(n, _, ms)| n * ms);
-    if count * each >= CLOSING_NOTE_MS && !quiet {
-        let count = counted(count as u64, what);
-        let text = format!("all results are written; closing {count} takes {each} ms each");
-        streams::print_message(&format!("note: {text}"));
-    }
-    drop(counts);
-    live.end();
 }

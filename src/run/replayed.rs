@@ -85,12 +85,14 @@ pub(super) fn run(
     host.finishing();
     host.set_now(now);
     let seconds = (now - schedule.last) / 1e9;
+    let began = show.begin_report();
     let (parts, totals) = host.finish(seconds, &player.take_counts(), settings.total);
     let coverage = host.coverage(None);
     show.last(now, &parts, &totals, &coverage);
     show.metrics(now, &mut host, &parts, &coverage);
     show.files(host.take_flames(), now, &coverage, true);
     show.written(database::complete(&host, &coverage));
+    show.end_report(began);
     show.costs(now, settings, &host, (&cost, None, None), &coverage);
     show.end()?;
     Ok(if coverage.errors > 0 { Outcome::ScriptErrors } else { Outcome::Done })
@@ -207,11 +209,13 @@ impl<'a> Player<'a> {
             if boundary >= schedule.report_at() {
                 reports += 1;
                 let seconds = schedule.turn(boundary);
+                let began = show.begin_report();
                 let parts = host.interval(seconds, &self.take_counts());
                 let coverage = host.coverage(None);
                 show.interval(boundary, &parts, coverage);
                 show.metrics(boundary, host, &parts, &coverage);
                 show.files(host.take_flames(), boundary, &coverage, false);
+                show.end_report(began);
             }
         }
     }

@@ -95,14 +95,16 @@ impl Overhead {
         coverage: &Coverage,
         compiler: JitStats,
         budget: Option<BudgetStats>,
+        report_cpu_ns: u64,
     ) -> Stats {
         let own_cpu_ns = machine::own_cpu_ns();
-        let used = own_cpu_ns.saturating_sub(self.cpu_before_ns);
+        let used = own_cpu_ns.saturating_sub(self.cpu_before_ns + report_cpu_ns);
         let received = coverage.events + coverage.filtered;
         Stats {
             events: coverage.events,
             own_cpu_ns,
             ns_per_event: (received >= ENOUGH).then(|| used as f64 / received as f64),
+            report_cpu_ns,
             lost: coverage.lost,
             max_rss_kb: machine::max_rss_kb(),
             start_ms: self.start_ms,

@@ -20,7 +20,7 @@ use crate::output::screen::{Screen, UserRequest};
 use crate::script::aggregate::flame::DrawnGraph;
 use crate::script::context::shared::SharedContext;
 use crate::script::host::Host;
-use crate::sys::{signal, terminal};
+use crate::sys::{machine, signal, terminal};
 
 /// Draws a run's reports.
 pub(super) struct Show {
@@ -39,6 +39,8 @@ pub(super) struct Show {
     files_failed: Option<anyhow::Error>,
     exports: Exports,
     monitor: Arc<str>,
+    /// CPU time of the reports so far.
+    reports_ns: u64,
 }
 
 impl Show {
@@ -60,6 +62,7 @@ impl Show {
             files_failed: None,
             exports: Exports::default(),
             monitor: "".into(),
+            reports_ns: 0,
         };
         let now = show.stamp(0.0);
         if show.heatmap.is_some() {
@@ -68,6 +71,16 @@ impl Show {
         show.flames.iter_mut().for_each(|flames| flames.start(now));
         show.profiles.iter_mut().for_each(|profiles| profiles.start(now));
         show
+    }
+
+    /// Begins a report. The result is for [`Show::end_report`].
+    pub(super) fn begin_report(&self) -> u64 {
+        machine::own_cpu_ns()
+    }
+
+    /// Counts the CPU time of a report.
+    pub(super) fn end_report(&mut self, began: u64) {
+        self.reports_ns += machine::own_cpu_ns().saturating_sub(began);
     }
 
     /// Exports the reports of a monitor from now on.
@@ -292,7 +305,10 @@ impl Show {
         }
         if settings.stats {
             host.uncompiled().iter().for_each(|place| self.remark(Some(place)));
-            let stats = Stats { program_ns, ..cost.stats(coverage, host.compiler(), budget) };
+            let stats = Stats {
+                program_ns,
+                ..cost.stats(coverage, host.compiler(), budget, self.reports_ns)
+            };
             self.draw(time, |out, stamp| out.stats(stamp, &stats));
         }
     }

@@ -153,14 +153,16 @@ fn not_started(why: &io::Error, command: &[OsString]) -> String {
     }
 }
 
+/// Returns the status of a command that has ended by itself, not by Ctrl-C, which ends both.
+pub(super) fn ended(workload: Option<&mut Workload>) -> Option<ExitStatus> {
+    let status = workload?.try_wait().ok()??;
+    (signal::interrupts() == 0).then_some(status)
+}
+
 /// Asks a command that outlives the run to end, as perf does: it should not keep running behind the
-/// prompt of the shell. Returns the status of a command that ended by itself, not by Ctrl-C, which
-/// ends both.
-pub(super) fn end(workload: Option<&mut Workload>, shared: &SharedContext) -> Option<ExitStatus> {
-    let workload = workload?;
-    if let Ok(Some(status)) = workload.try_wait() {
-        return (signal::interrupts() == 0).then_some(status);
-    }
+/// prompt of the shell.
+pub(super) fn end(workload: Option<&mut Workload>, shared: &SharedContext) {
+    let Some(workload) = workload else { return };
     let mut runs = || matches!(workload.try_wait(), Ok(None));
     if runs() && signal::interrupts() > 0 {
         // A terminal sends Ctrl-C to both processes.
@@ -171,7 +173,6 @@ pub(super) fn end(workload: Option<&mut Workload>, shared: &SharedContext) -> Op
         let text = format!("the command (pid {pid}) was still running; perilune sent SIGTERM");
         shared.note(Level::Info, &text);
     }
-    None
 }
 
 /// Rewrites a refusal of the event that owns the rings, which is internal, in terms of the

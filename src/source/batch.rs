@@ -96,6 +96,19 @@ impl Batch {
         }
     }
 
+    /// Returns the place of the next slot, to be written in place and added by
+    /// [`Batch::add_written`]; None if there is none.
+    #[inline]
+    pub(in crate::source) fn place(&mut self) -> Option<&mut Slot> {
+        self.slots.get_mut(self.len)
+    }
+
+    /// Adds the slot that was written to [`Batch::place`].
+    #[inline]
+    pub(in crate::source) fn add_written(&mut self) {
+        self.len += usize::from(self.len < self.slots.len());
+    }
+
     /// Sets the weight of the slot that was added last.
     pub(super) fn weigh_last(&mut self, weight: u32) {
         if let Some(place) = self.len.checked_sub(1).and_then(|last| self.weights.get_mut(last)) {

@@ -244,7 +244,14 @@ impl Pending {
         if let Some(into) = self.values.get_mut(index as usize * self.shape.values + field) {
             *into = value;
         }
-        self.read_at(index)
+        if (self.read.index, self.read.generation) != (index, generation) {
+            return self.read_at(index);
+        }
+        self.read.kinds = slot.kinds;
+        if let Some(into) = self.read.values.get_mut(field) {
+            *into = value;
+        }
+        true
     }
 
     /// Returns how many slots were opened so far: each was closed, is open, or is counted by

@@ -48,6 +48,15 @@ pub fn is_amd() -> bool {
     vendor.contains("AuthenticAMD") || vendor.contains("HygonGenuine")
 }
 
+/// Returns major and minor number of a block device by its name in /dev, `vda` or `mapper/root`, or
+/// by its path; `None` if it is not a block device.
+pub fn block_device(name: &str) -> Option<(u32, u32)> {
+    use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+    let found = std::fs::metadata(std::path::Path::new("/dev").join(name)).ok()?;
+    let number = found.rdev();
+    found.file_type().is_block_device().then(|| (libc::major(number), libc::minor(number)))
+}
+
 /// Returns whether the effective user is root.
 pub fn is_root() -> bool {
     // SAFETY: geteuid has no preconditions and cannot fail.

@@ -308,6 +308,7 @@ function f:write(name) end
 ---@field step? number for `linear`: width of a bucket
 ---@field max? number for `linear`: end of the last bucket
 ---@field keep? boolean
+---@field metric? "none" not exported as a metric: another table has the same values
 
 hist = {}
 

@@ -151,6 +151,13 @@ function futex_holder(pid, address, pi) end
 ---@return number|string|nil
 function sysctl(name) end
 
+--- Returns major and minor number of a block device by its name in /dev, or by its path:
+--- `local major, minor = block_device "vda"`; nil if it does not exist, and in a replay.
+---@param name string
+---@return integer? major
+---@return integer? minor
+function block_device(name) end
+
 --- Returns the watched CPUs, sorted: `for _, cpu in ipairs(cpus()) do … end`.
 ---@return integer[]
 function cpus() end

@@ -38,6 +38,7 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---@alias perilune.SharedOption
 ---| "call-graph" # -g: stacks, for the `stack` of an evsel
 ---| "flame-graph" # --flame-graph NAME: draw stacks as a flame graph
+---| "flame-graph-over-time" # the same of a monitor with a `stack_map`, for --heatmap FILE.html
 ---| "pprof" # --pprof FILE: the stacks as a profile for pprof
 ---| "firefox" # --firefox FILE: the stacks as a profile for the Firefox Profiler
 ---| "otlp-profiles" # --otlp-profiles: with --otlp, the stacks of each interval as profiles
@@ -50,7 +51,7 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---| "period" # -c: events per sample
 ---| "detail" # --detail[=-1ms,+500us,samecpu]: with --than, all events in between; for `history`
 ---| "filter" # --filter GLOBS: tasks by name, for `ev:matching`
----| "device" # --device M:N,…: disks, for the module `block`
+---| "device" # --device NAMES: disks, for the module `block`
 ---| "interruptible" # -S: only interruptible sleep
 ---| "uninterruptible" # -D: only uninterruptible sleep
 ---| "weight" # --weight count|time: of the flame graph

@@ -141,6 +141,25 @@ fn a_sum_by_stack_is_a_table_and_the_weight_of_the_graph() {
 }
 
 #[test]
+fn a_graph_of_times_has_their_unit_and_counts_only_if_asked() {
+    let folder = folder();
+    let words = ["locks", "--kernel", "--flame-graph", "x", "--json"];
+    let total = |words: &[&str]| -> u64 {
+        let ran = run(&folder, "locks.events", words);
+        assert!(ran.status.success(), "{}", stderr(&ran));
+        let folded = read(&folder, "x.folded");
+        let weights =
+            folded.lines().filter_map(|line| line.rsplit_once(' ')?.1.parse::<u64>().ok());
+        weights.sum()
+    };
+    let by_time = total(&words);
+    assert!(read(&folder, "x.svg").contains(" ns, "), "{}", read(&folder, "x.svg"));
+    assert_eq!(total(&[&words[..], &["--weight", "time"]].concat()), by_time);
+    let waits = total(&[&words[..], &["--weight", "count"]].concat());
+    assert!(waits > 0 && by_time > 1000 * waits, "{waits} waits of {by_time} ns");
+}
+
+#[test]
 fn a_top_without_a_key_draws_its_stacks() {
     for event in ["sched:sched_switch", "sched:sched_switch//stack/"] {
         let folder = folder();

@@ -74,7 +74,8 @@ Monitor's options:
         "--filter <GLOB> only signals sent to tasks whose name matches",
         "Common options:",
         "-C, --cpu <LIST> watch these CPUs only: 0-3,8",
-        "-i, --interval <INT> report interval, at least 1ms [ms without a unit]",
+        "-i, --interval <INT> report interval, at least 1ms; default: at the end [ms without a \
+         unit]",
         "--watermark <PCT> ring fill level in percent that wakes perilune; 0: every event [default \
          50]",
         "--lua-mem <SIZE> memory limit of the script [bytes, default 256MiB]",

@@ -136,3 +136,16 @@ fn a_script_of_many_loops_keeps_its_traces() {
     assert!(traces >= 3000, "{stats}");
     assert_eq!(stats["traces_flushed"], 0, "{stats}");
 }
+
+#[test]
+fn a_handler_that_reads_many_fields_is_compiled() {
+    let event = "local n = 0 ".to_owned() + &"n = n + e.sig + e._pid ".repeat(10) + "by:add(n)";
+    let state = "open:open(1, e, 2) local s, n = open:get(1), 0 ".to_owned()
+        + &"n = n + s.number + s.time ".repeat(10)
+        + "by:add(n)";
+    let before = "local open = pending { 'number', key = 'any' }";
+    for (name, before, body) in [("fields", "", event), ("state", before, state)] {
+        let stats = stats(name, before, &body);
+        assert_eq!(stats["traces_aborted"], 0, "{body}: {stats}");
+    }
+}

@@ -118,7 +118,8 @@ fn each_request_is_in_the_histogram_of_its_device() {
     const READS: usize = 40;
     let device = LoopDevice::with_scheduler("none");
     let number = device.number();
-    let tool = Tool::attach(&["biolatency", "--device", &number]);
+    let name = device.path.trim_start_matches("/dev/");
+    let tool = Tool::attach(&["biolatency", "--device", name]);
     device.read_directly(READS);
     let run = tool.finish();
     let rows: Vec<_> = run.of("row").filter(|row| row["device"] == number.as_str()).collect();
@@ -136,7 +137,7 @@ fn each_request_is_printed_with_the_process_that_made_it() {
     const READS: usize = 40;
     let device = LoopDevice::with_scheduler("none");
     let number = device.number();
-    let tool = Tool::attach(&["biosnoop", "--device", &number]);
+    let tool = Tool::attach(&["biosnoop", "--device", &format!("{},8:0", device.path)]);
     device.read_directly(READS);
     let run = tool.finish();
     let own = run.of("row").filter(|row| row["pid"] == std::process::id());

@@ -16,6 +16,8 @@ live_tests! {
     a_run_without_events_reports_this_and_a_possible_reason,
     a_failure_of_perilune_has_a_distinct_exit_code,
     a_run_that_ends_before_its_command_ends_as_asked,
+    a_command_still_runs_while_the_last_report_is_made,
+    a_quiet_run_prints_only_its_results,
     a_signal_asks_for_a_report_or_ends_the_run_with_the_last,
     results_beyond_the_file_size_limit_are_reported_as_an_error,
 }
@@ -174,6 +176,42 @@ fn a_signal_asks_for_a_report_or_ends_the_run_with_the_last() {
             serde_json::from_str(&last.expect("the last coverage")).expect("a line of JSON");
         assert!(last["events"].as_u64() >= Some(total), "{last}");
         assert_eq!(child.wait().ok(), Some(ExitStatus::from_raw(0)));
+    }
+}
+
+fn a_command_still_runs_while_the_last_report_is_made() {
+    // The loop gives a command that has been sent SIGTERM the time to end.
+    const SCRIPT: &str = "local m, pid = monitor { summary = 'x' }, nil\n\
+         function m.init() evsel('raw_syscalls:sys_enter', function(e) pid = e._pid end) end\n\
+         function m.deinit()\n\
+           for i = 1, 1e8 do pid = pid + i % 2 - (i + 1) % 2 end\n\
+           print('its input is', fd_path(pid, 0))\n\
+         end\nreturn m\n";
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let script = folder.path().join("input.lua");
+    std::fs::write(&script, SCRIPT).expect("it can be written");
+    let words = [script.to_str().expect("UTF-8"), "--duration", "500ms", "--", "sleep", "60"];
+    let output = perilune(&words)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .output()
+        .expect("the built command runs");
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&text);
+    assert!(text.contains("its input is\t/dev/null"), "{text}");
+    assert!(text.contains("perilune sent SIGTERM"), "{text}");
+    assert_eq!(output.status.code(), Some(0));
+}
+
+fn a_quiet_run_prints_only_its_results() {
+    const COUNT: &str = "probe('raw_syscalls:sys_enter')";
+    for format in ["--json", "--csv"] {
+        let output = perilune(&["eval", COUNT, format, "-q", "--duration", "200ms"])
+            .stderr(Stdio::piped())
+            .output()
+            .expect("the built command runs");
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{format}");
+        assert!(output.status.success());
     }
 }
 

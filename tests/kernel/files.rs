@@ -12,6 +12,7 @@ use crate::{live::live_tests, load, load::Load, tool::Run, user::command_of_user
 
 live_tests! {
     reads_and_writes_are_counted_by_file,
+    a_copy_between_descriptors_is_a_read_and_a_write,
     a_descriptor_that_was_opened_again_has_no_wrong_path,
     each_fsync_is_timed_with_its_file,
     each_msync_is_timed_without_a_file,
@@ -59,6 +60,40 @@ fn reads_and_writes_are_counted_by_file() {
     assert_eq!(sums(&one), [300, 300_000, 0], "{:?}", run.objects);
     assert_eq!(sums(&two), [40, 40 * 512, 0], "{:?}", run.objects);
     assert!(rows_of(&run, &one).all(|row| row["pid"] == pid));
+    run.is_complete();
+}
+
+fn a_copy_between_descriptors_is_a_read_and_a_write() {
+    let (_folder, [from, to]) = files(["from", "to"]);
+    std::fs::write(&from, [7; 6000]).expect("the disk has room");
+    let (source, target) = (File::open(&from).unwrap(), File::create(&to).unwrap());
+    let load = Load::new(|| {
+        let (source, target) = (source.as_raw_fd(), target.as_raw_fd());
+        let null = std::ptr::null_mut();
+        // SAFETY: open files, and no offsets.
+        unsafe {
+            for _ in 0..20 {
+                libc::sendfile(target, source, null, 100);
+            }
+            for _ in 0..10 {
+                libc::copy_file_range(source, null, target, null, 300, 0);
+            }
+            let mut ends = [0; 2];
+            libc::pipe(ends.as_mut_ptr());
+            libc::splice(source, null, ends[1], null, 50, 0);
+            libc::splice(ends[0], null, target, null, 50, 0);
+        }
+        linger();
+    });
+    let run = crate::watch(&["files", "-p", &load.pid().to_string()], load);
+    let sums = |path: &Path| {
+        ["reads", "read_bytes", "writes", "written_bytes"].map(|key| -> u64 {
+            rows_of(&run, path).map(|row| row[key].as_u64().unwrap_or_default()).sum()
+        })
+    };
+    assert_eq!(sums(&from), [31, 5050, 0, 0], "{:?}", run.objects);
+    assert_eq!(sums(&to), [0, 0, 31, 5050], "{:?}", run.objects);
+    assert_eq!(sums(Path::new("pipe")), [1, 50, 1, 50], "{:?}", run.objects);
     run.is_complete();
 }
 

@@ -17,6 +17,7 @@ use server::{Prometheus, free_port, get};
 live_tests! {
     a_scrape_has_the_exact_counts_of_the_workload,
     the_server_of_metrics_is_not_part_of_them,
+    a_histogram_that_repeats_a_table_is_not_a_metric,
     prometheus_reads_exact_counts_and_quantiles_from_text,
     prometheus_reads_exact_counts_and_quantiles_from_native_histograms,
     the_dashboard_shows_metrics_that_exist,
@@ -100,6 +101,20 @@ fn the_server_of_metrics_is_not_part_of_them() {
     assert!(run.events_of(pid).is_empty(), "{:?}", run.events_of(pid));
     assert!(run.of("event").count() > 0, "nothing was traced: {}", run.stderr);
     run.is_complete();
+}
+
+fn a_histogram_that_repeats_a_table_is_not_a_metric() {
+    const CALLS: u32 = 30;
+    let load = load::getppid(CALLS);
+    let begin = "a = hist.log2 { title = 'repeated', metric = 'none' } \
+        b = hist.log2 { title = 'other' }";
+    let event = "syscalls:sys_enter_getppid";
+    let served =
+        Served::attach(&["eval", "--begin", begin, "-e", event, "a:add(1) b:add(1)"], load.pid());
+    load.run();
+    becomes(CALLS.into(), || value(&served.page(), "perilune_eval_other_value_count{}"));
+    assert!(!served.page().contains("repeated"), "{}", served.page());
+    served.tool.finish().is_complete();
 }
 
 fn prometheus_reads_exact_counts_and_quantiles_from_text() {

@@ -6,6 +6,7 @@ live_tests! {
     only_the_selected_calls_are_counted,
     a_call_that_does_not_return_is_counted,
     arguments_of_common_calls_have_the_names_of_their_values,
+    a_call_is_printed_with_its_parameters_and_its_result,
 }
 
 /// Calls with known arguments, each in a way that no library makes at its start.
@@ -57,6 +58,28 @@ fn arguments_of_common_calls_have_the_names_of_their_values() {
         let found = run.of("event").any(|line| line["syscall"] == call && line[column] == text);
         assert!(found, "{call} {column}={text}: {:?}", run.objects);
     }
+}
+
+fn a_call_is_printed_with_its_parameters_and_its_result() {
+    let run = Program::of(CALLS, &[]).with_arguments(&["syscalls", "--than", "0"], &[]);
+    let texts: Vec<&str> = run.of("event").filter_map(|line| line["text"].as_str()).collect();
+    for call in [
+        "lseek(fd=6, offset=0, whence=HOLE)",
+        "mmap(addr=NULL, len=8192, prot=NONE, flags=PRIVATE|ANONYMOUS, fd=-1, off=0)",
+        "fcntl(fd=6, op=DUPFD_CLOEXEC, arg=9)",
+        "getpid()",
+        "madvise(start=NULL, len_in=0, advice=PAGEOUT)",
+        "openat = -20 ENOTDIR",
+        "fcntl = 9",
+        "getpid = ",
+    ] {
+        assert!(texts.iter().any(|text| text.starts_with(call)), "{call}: {texts:?}");
+    }
+    let opens = texts.iter().filter(|text| {
+        text.starts_with("openat(dfd=AT_FDCWD, filename=0x")
+            && text.ends_with(", flags=RDONLY|APPEND, mode=0x0)")
+    });
+    assert_eq!(opens.count(), 1, "{texts:?}");
 }
 
 fn only_the_selected_calls_are_counted() {

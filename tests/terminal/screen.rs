@@ -16,7 +16,24 @@ live_tests! {
     a_stopped_handler_is_reported_on_the_screen_and_after_it,
     a_terminal_that_is_too_small_gets_text_until_it_is_resized,
     batch_and_json_are_never_a_screen,
+    a_table_of_times_omits_the_minimum_to_fit_the_terminal,
     a_long_close_shows_its_progress_and_removes_it,
+}
+
+fn a_table_of_times_omits_the_minimum_to_fit_the_terminal() {
+    let words = ["locks", "--holder", "--replay", "tests/scripts/locks.events"];
+    let (status, text) = OnTerminal::start(80, 20, &words).finish();
+    assert_eq!(status.code(), Some(0), "{text}");
+    let without_colours = |line: &str| {
+        let mut parts = line.split("\x1b[");
+        let first = parts.next().unwrap_or_default().to_owned();
+        parts.filter_map(|part| part.split_once('m')).fold(first, |all, (_, text)| all + text)
+    };
+    let lines: Vec<String> = text.lines().map(without_colours).collect();
+    let titles = lines.iter().find(|line| line.contains("held by")).expect("titles");
+    assert!(titles.contains("avg(us)") && !titles.contains("min(us)"), "{text}");
+    let mut rows = lines.iter().filter(|line| !line.starts_with("perilune:"));
+    assert!(rows.all(|row| row.trim_end().chars().count() <= 80), "{text}");
 }
 
 fn a_long_close_shows_its_progress_and_removes_it() {

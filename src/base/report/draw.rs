@@ -270,9 +270,12 @@ pub struct Stats {
     pub events: u64,
     /// CPU time of the whole process, user and system.
     pub own_cpu_ns: u64,
-    /// CPU time since the events were enabled, per received event (dispatched, or rejected by a
-    /// user-space filter). None if there were too few events for a meaningful figure.
+    /// CPU time since the events were enabled, without that of reports, per received event
+    /// (dispatched, or rejected by a user-space filter). None if there were too few events for a
+    /// meaningful figure.
     pub ns_per_event: Option<f64>,
+    /// CPU time of the reports, most of which is that of finding names of functions.
+    pub report_cpu_ns: u64,
     /// Events lost.
     pub lost: u64,
     /// Peak resident memory.

@@ -145,6 +145,7 @@ fn compare_rest(
     let one = |bits: u32, value: u64| if asked(bits) { value } else { 0 };
     let some = |bit: u32, bytes: &[u8]| if asked(bit) { bytes.to_vec() } else { Vec::new() };
     let rest = layout.rest(sample).expect("everything was written");
+    prop_assert_eq!(layout.registers(sample), Some(rest.regs_intr));
     if asked(abi::PERF_SAMPLE_BRANCH_STACK) {
         let index = branches(abi::PERF_SAMPLE_BRANCH_HW_INDEX).then_some(values.hw_index);
         prop_assert_eq!(rest.branch_stack.hw_index, index);
@@ -292,6 +293,21 @@ fn a_sample_without_branches_has_no_index_even_if_requested() {
     let with = bytes(&[0, 3, 7]);
     let rest = layout.sample(&with).and_then(|sample| layout.rest(&sample)).unwrap();
     assert_eq!((rest.branch_stack.hw_index, rest.cgroup), (Some(3), 7));
+}
+
+#[test]
+fn the_id_of_a_cgroup_is_read_directly_only_if_it_is_the_only_field_after_the_raw_data() {
+    let bytes = bytes(&[1, 7]);
+    let only = |bits: u32| {
+        let layout = layout(bits | abi::PERF_SAMPLE_TID);
+        let sample = layout.sample(&bytes).unwrap();
+        (layout.only_cgroup(&sample), layout.rest(&sample))
+    };
+    let (direct, rest) = only(abi::PERF_SAMPLE_CGROUP);
+    assert_eq!(direct.map(|extra| extra.cgroup), Some(7));
+    assert_eq!(direct, rest.ok());
+    assert_eq!(only(abi::PERF_SAMPLE_CGROUP | abi::PERF_SAMPLE_DATA_PAGE_SIZE).0, None);
+    assert_eq!(only(abi::PERF_SAMPLE_DATA_PAGE_SIZE).0, None);
 }
 
 #[test]

@@ -34,7 +34,7 @@ pub(super) fn value(name: &str) -> Option<CheckedExpr> {
         "_period" => number("u64(s.period)", Int::ULONG, bounds(Int::ULONG)),
         "_ip" => address("u64(s.ip)"),
         "_addr" => address("u64(s.addr)"),
-        "_comm" => Some(CheckedExpr::Text(TextExpr::computed("fstr(own_comm(ctx, s))".to_owned()))),
+        "_comm" => Some(CheckedExpr::Text(TextExpr::computed("own_comm(s)".to_owned()))),
         _ => None,
     }
 }
@@ -49,7 +49,7 @@ pub(super) fn extra(name: &str) -> Option<Result<CheckedExpr, String>> {
         FieldValue::Number => Ok(CheckedExpr::Number(number())),
         FieldValue::Address => Ok(CheckedExpr::Number(number().addressed())),
         _ if kind.is_text() => {
-            let code = format!("fstr(sampled_text(ctx, s, {row}))");
+            let code = format!("sampled_text(s, {row})");
             Ok(CheckedExpr::Text(TextExpr::computed(code)))
         }
         _ => Err(format!("`{name}` has several values; read one of them in a script")),

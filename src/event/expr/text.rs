@@ -31,7 +31,10 @@ impl TextExpr {
 
     /// Returns the `char[size]` at offset `at` of the record.
     pub(super) fn field(at: usize, size: usize) -> TextExpr {
-        let code = format!("fstr(s.raw + {at}, text_len(s.raw + {at}, {size}))");
+        let code = match size {
+            16 => format!("text16(s.raw + {at})"),
+            _ => format!("fstr(s.raw + {at}, text_len(s.raw + {at}, {size}))"),
+        };
         TextExpr { code, kind: TextKind::Field { at, size } }
     }
 

@@ -162,7 +162,7 @@ fn the_keys_of_each_type_are_stable() {
              starts open",
         ),
         sorted(
-            "type time monitor events own_cpu_ns ns_per_event lost max_rss_kb start_ms traces \
+            "type time monitor events own_cpu_ns ns_per_event report_cpu_ns lost max_rss_kb start_ms traces \
              traces_aborted traces_flushed interpreted",
         ),
     ];

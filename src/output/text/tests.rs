@@ -252,6 +252,7 @@ fn notes_go_to_stderr_and_alerts_to_the_results() {
             &Stats {
                 events: 1000,
                 ns_per_event: Some(15.26),
+                report_cpu_ns: 4000,
                 own_cpu_ns: 15_260,
                 lost: 0,
                 max_rss_kb: 18_432,
@@ -270,8 +271,8 @@ fn notes_go_to_stderr_and_alerts_to_the_results() {
         "perilune: note: ring of 512 pages
 perilune: warning: one event is absent
 perilune: x.lua:3: no field
-perilune: 1000 events, 15.3 ns each, 52 ns each in the kernel; own CPU 15.26us, 0 lost, peak memory 18MiB, \
-first drain after 43.2 ms; 12 traces, 3 aborted, flushed once, 25 % interpreted
+perilune: 1000 events, 15.3 ns each, 52 ns each in the kernel; own CPU 15.26us, \
+4us of it for reports, 0 lost, peak memory 18MiB, first drain after 43.2 ms; 12 traces, 3 aborted, flushed once, 25 % interpreted
 perilune: 3 events; own CPU 16ms, 0 lost, peak memory 0B, first drain after 0.0 ms; 0 traces, \
 0 aborted
 "

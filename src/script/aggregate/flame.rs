@@ -23,6 +23,8 @@ pub(super) const BYTES: usize = 32 << 20;
 pub struct FlameOptions {
     /// `--weight`: the sum, or the extra field of an emitted event, used as weight; None counts.
     pub weight: Option<String>,
+    /// Whether a table counts although it declares a weight: `--weight count`.
+    pub counts: bool,
 }
 
 /// A flame graph that was drawn.

@@ -152,7 +152,12 @@ fn joined(
     };
     let typed: Vec<_> = sources.iter().map(&mut code).collect::<Result<_, _>>()?;
     let (codes, types): (Vec<_>, Vec<_>) = typed.into_iter().unzip();
-    Ok((codes.join(", "), types, extra))
+    let code = match &codes[..] {
+        // Not a tail call: see prelude/view.lua.
+        [one] => format!("({one})"),
+        all => all.join(", "),
+    };
+    Ok((code, types, extra))
 }
 
 fn made(exports: &Table, make: &str, from: impl mlua::IntoLuaMulti) -> Result<Function, String> {

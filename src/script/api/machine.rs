@@ -1,4 +1,5 @@
-//! Functions that describe the machine: `machine sysctl cpu_times pressure cgroups`.
+//! Functions that describe the machine: `machine sysctl cpu_times pressure cgroups
+//! block_device`.
 
 use mlua::{Function, IntoLua as _, Lua, Table, Value};
 
@@ -21,6 +22,7 @@ pub(super) fn register(api: &Registry<'_>) -> mlua::Result<()> {
     api.globals.set("machine", machine_table(lua)?)?;
     api.globals.set("sysctl", lua.create_function(|lua, name: String| sysctl(lua, &name))?)?;
     api.globals.set("cgroups", cgroups(api)?)?;
+    api.globals.set("block_device", block_device(api)?)?;
     api.globals.set("cpu_times", cpu_times(api)?)?;
     api.globals.set("pressure", pressure(api)?)
 }
@@ -80,6 +82,15 @@ fn cgroups(api: &Registry<'_>) -> mlua::Result<Function> {
             Ok(paths) => (Some(lua.create_sequence_from(paths)?), None),
             Err(why) => (None, Some(format!("{why:#}"))),
         })
+    })
+}
+
+/// Returns major and minor number of a block device by name; nil if there is none, and for a
+/// recording, whose machine may have other numbers.
+fn block_device(api: &Registry<'_>) -> mlua::Result<Function> {
+    let is_live = api.liveness();
+    api.lua().create_function(move |_, name: String| {
+        Ok(is_live().then(|| machine::block_device(&name)).flatten().unzip())
     })
 }
 

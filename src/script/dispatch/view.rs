@@ -6,6 +6,7 @@
 //! `__rel_loc` go through leaves that check every offset that the kernel supplies.
 
 use std::cell::RefCell;
+use std::ffi::CStr;
 use std::fmt::Write;
 use std::rc::Rc;
 
@@ -53,6 +54,7 @@ fn leaves(lua: &Lua) -> mlua::Result<Table> {
         ("text_len", text_len as *const ()),
         ("loc_at", loc_at as *const ()),
         ("loc_len", loc_len as *const ()),
+        ("loc_text", loc_text as *const ()),
         ("comm", leaf::comm as *const ()),
         ("own_comm", leaf::own_comm as *const ()),
         ("stack", leaf::stack_of as *const ()),
@@ -76,7 +78,8 @@ pub(super) fn getters(format: &Format) -> String {
          local cast, fstr, exact, cursor, type, error = \
          S.cast, S.fstr, S.exact, S.cursor, S.type, S.error \
          local live, setmetatable, rawget = S.live, S.setmetatable, S.rawget \
-         local text_len, loc_at, loc_len = S.text_len, S.loc_at, S.loc_len \
+         local text_len, text16, dynamic_text = S.text_len, S.text16, S.dynamic_text \
+         local loc_at, loc_len = S.loc_at, S.loc_len \
          local I8, U8, I16, U16, I32, U32, I64, F64 = \
          S.I8, S.U8, S.I16, S.U16, S.I32, S.U32, S.I64, S.F64 \
          local g, copies = {}, {}\n",
@@ -94,12 +97,13 @@ fn getter(out: &mut String, name: &str, field: &Field) {
     let (at, size) = (field.offset, field.size);
     let body = match field.kind {
         FieldKind::Int | FieldKind::Pointer => match load(size as u8, field.signed) {
-            Some(load) => format!("return {}", load.replace('@', &format!("s.raw + {at}"))),
-            None => format!("return fstr(s.raw + {at}, {size})"),
+            Some(load) => format!("return ({})", load.replace('@', &format!("s.raw + {at}"))),
+            None => format!("return (fstr(s.raw + {at}, {size}))"),
         },
         FieldKind::Float => format!("return cast(F64, s.raw + {at})[0]"),
-        FieldKind::Chars => format!("local p = s.raw + {at} return fstr(p, text_len(p, {size}))"),
-        FieldKind::Bytes => format!("return fstr(s.raw + {at}, {size})"),
+        FieldKind::Chars if size == 16 => format!("return (text16(s.raw + {at}))"),
+        FieldKind::Chars => format!("local p = s.raw + {at} return (fstr(p, text_len(p, {size})))"),
+        FieldKind::Bytes => format!("return (fstr(s.raw + {at}, {size}))"),
         FieldKind::Array(element) => {
             let count = size / usize::from(element.max(1));
             array(out, &name, element, field.signed, &format!("s.raw + {at}"), &count.to_string());
@@ -111,10 +115,8 @@ fn getter(out: &mut String, name: &str, field: &Field) {
             let pointer = format!("loc_at(s, {at}, {size}, {base})");
             let bytes = format!("loc_len(s, {at}, {size}, {base})");
             match element {
-                Element::Char => {
-                    format!("local p = {pointer} return fstr(p, text_len(p, {bytes}))")
-                }
-                Element::Byte => format!("return fstr({pointer}, {bytes})"),
+                Element::Char => format!("return (dynamic_text(s, {at}, {size}, {base}))"),
+                Element::Byte => format!("return (fstr({pointer}, {bytes}))"),
                 Element::Int(element) => {
                     let count = format!("({bytes} / {element})");
                     array(out, &name, element, field.signed, &pointer, &count);
@@ -183,7 +185,8 @@ pub(super) unsafe extern "C" fn text_len(text: *const u8, limit: u32) -> u32 {
     }
     // SAFETY: `limit` bytes from `text` on are readable, as this function requires.
     let bytes = unsafe { std::slice::from_raw_parts(text, limit as usize) };
-    bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len()) as u32
+    // Searches by words; `position` searches byte by byte.
+    CStr::from_bytes_until_nul(bytes).map_or(bytes.len(), CStr::count_bytes) as u32
 }
 
 /// Returns whether text matches a glob as the kernel does: 1 or 0. FFI leaf.
@@ -232,6 +235,20 @@ pub(super) unsafe extern "C" fn loc_at(
 pub(super) unsafe extern "C" fn loc_len(slot: *const Slot, at: u32, size: u32, base: u32) -> u32 {
     // SAFETY: `slot` is valid, as this function requires.
     unsafe { location(&*slot, at, size, base).1 }
+}
+
+/// Returns where the text of a dynamic field is, up to its first NUL: its offset in the record in
+/// the upper 16 bits, its length in the lower ones; the length is 0 if it lies outside. FFI leaf.
+///
+/// # Safety
+/// As [`loc_at`].
+pub(super) unsafe extern "C" fn loc_text(slot: *const Slot, at: u32, size: u32, base: u32) -> u32 {
+    // SAFETY: `slot` is valid, as this function requires; `location` returns bytes of its record,
+    // whose size is a u16.
+    unsafe {
+        let (offset, length) = location(&*slot, at, size, base);
+        offset << 16 | text_len((*slot).raw.add(offset as usize), length)
+    }
 }
 
 /// Returns offset and length of a `__data_loc` (base 0) or `__rel_loc` (base: the end of the field)

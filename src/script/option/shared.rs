@@ -69,11 +69,10 @@ pub fn options() -> Vec<OptionSpec> {
             "heatmap",
             "FILE",
             "draw the delays over time as a heat map in FILE.svg, and write each to FILE.lat; \
-             for a monitor without delays, draw the times of its events; FILE.html: a page of \
-             stacks over time, with the flame graph of each range",
+             for a monitor without delays, draw the times of its events",
         ),
         text("filter", "GLOBS", "only tasks with these names: nginx*,!java-debug"),
-        text("device", "M:N,…", "only these devices, by the MAJ:MIN of lsblk"),
+        text("device", "NAMES", "only these devices, by name or the MAJ:MIN of lsblk: vda,8:0"),
         flag("interruptible", Some('S'), "only interruptible sleep (S)"),
         flag("uninterruptible", Some('D'), "only uninterruptible sleep (D)"),
         OptionSpec::new(
@@ -120,15 +119,24 @@ pub fn add_rate(options: &mut Vec<OptionSpec>) {
     }
 }
 
+/// The help of `--heatmap` for a monitor that has a `stack_map`.
+const PAGE: &str = "; FILE.html: a page of stacks over time, with the flame graph of each range";
+
 /// Returns the shared option with this name, and the options that come with it.
+/// `flame-graph-over-time` is `flame-graph` of a monitor that has a `stack_map`.
 pub fn find(name: &str) -> Vec<OptionSpec> {
-    let with = |option: &OptionSpec| match name {
-        "flame-graph" => {
-            ["pprof", "firefox", "otlp-profiles", "diff", "heatmap"].contains(&option.long.as_str())
-        }
-        _ => false,
-    };
-    options().into_iter().filter(|option| option.long == name || with(option)).collect()
+    const WITH_STACKS: [&str; 6] =
+        ["flame-graph", "pprof", "firefox", "otlp-profiles", "diff", "heatmap"];
+    let has_page = name == "flame-graph-over-time";
+    let mut found = options();
+    found.retain(|option| match name {
+        "flame-graph" | "flame-graph-over-time" => WITH_STACKS.contains(&option.long.as_str()),
+        _ => option.long == name,
+    });
+    for option in found.iter_mut().filter(|option| has_page && option.long == "heatmap") {
+        option.help += PAGE;
+    }
+    found
 }
 
 /// The value of `flame-graph` if other files of stacks imply it; no argument contains NUL.

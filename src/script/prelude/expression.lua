@@ -16,6 +16,7 @@ local loadstring, next, concat, fill = loadstring, next, table.concat, native.fi
 local i64, u64 = typeof "int64_t", typeof "uint64_t"
 local scope, cursor, is_live = view.scope, view.cursor, view.is_live
 local fstr, text_len, loc_at, loc_len = scope.fstr, scope.text_len, scope.loc_at, scope.loc_len
+local dynamic_text = scope.dynamic_text
 
 local count = cast("double *", native.undefined)
 local glob = cast("uint32_t (*)(const char *, uint32_t, const char *, uint32_t)", native.glob)
@@ -35,8 +36,8 @@ local function remainder(a, b) return a - quotient(a, b) * b end
 local LEAST = -0x8000000000000000LL
 
 local X = {
-  cast = cast, fstr = fstr, text_len = text_len, loc_at = loc_at, loc_len = loc_len,
-  exact = scope.exact,
+  cast = cast, fstr = fstr, text_len = text_len, text16 = scope.text16, loc_at = loc_at,
+  loc_len = loc_len, exact = scope.exact,
   I8 = scope.I8, U8 = scope.U8, I16 = scope.I16, U16 = scope.U16, I32 = scope.I32, U32 = scope.U32,
   I64 = scope.I64,
   U64 = typeof "uint64_t *", i64 = i64, u64 = u64, comm_of = view.comm_of, own_comm = view.own_comm,
@@ -72,18 +73,18 @@ function X.mixed_unsigned(v)
   return ("0x%x"):format(v)
 end
 
-function X.divide_natural(a, b) if b == 0 then return undefined() end return floor(a / b) end
+function X.divide_natural(a, b) if b == 0 then return undefined() end return (floor(a / b)) end
 function X.remainder_natural(a, b) if b == 0 then return undefined() end return a % b end
-function X.divide_number(a, b) if b == 0 then return undefined() end return quotient(a, b) end
-function X.remainder_number(a, b) if b == 0 then return undefined() end return remainder(a, b) end
+function X.divide_number(a, b) if b == 0 then return undefined() end return (quotient(a, b)) end
+function X.remainder_number(a, b) if b == 0 then return undefined() end return (remainder(a, b)) end
 
 function X.divide_int(a, b)
   if b == 0 or (b == -1 and a == -2147483648) then return undefined() end
-  return quotient(a, b)
+  return (quotient(a, b))
 end
 function X.remainder_int(a, b)
   if b == 0 or (b == -1 and a == -2147483648) then return undefined() end
-  return remainder(a, b)
+  return (remainder(a, b))
 end
 function X.divide_long(a, b)
   if b == 0LL or (b == -1LL and a == LEAST) then return undefined_long() end
@@ -96,30 +97,30 @@ end
 function X.divide_ulong(a, b) if b == 0ULL then return undefined_ulong() end return a / b end
 function X.remainder_ulong(a, b) if b == 0ULL then return undefined_ulong() end return a % b end
 
-function X.shift_left(a, n) if n < 0 or n > 31 then return undefined() end return lshift(a, n) end
+function X.shift_left(a, n) if n < 0 or n > 31 then return undefined() end return (lshift(a, n)) end
 function X.shift_right_int(a, n)
   if n < 0 or n > 31 then return undefined() end
-  return arshift(a, n)
+  return (arshift(a, n))
 end
 function X.shift_right_uint(a, n)
   if n < 0 or n > 31 then return undefined() end
-  return rshift(a, n)
+  return (rshift(a, n))
 end
 function X.shift_left_long(a, n)
   if n < 0 or n > 63 then return undefined_long() end
-  return lshift(a, n)
+  return (lshift(a, n))
 end
 function X.shift_right_long(a, n)
   if n < 0 or n > 63 then return undefined_long() end
-  return arshift(a, n)
+  return (arshift(a, n))
 end
 function X.shift_left_ulong(a, n)
   if n < 0 or n > 63 then return undefined_ulong() end
-  return lshift(a, n)
+  return (lshift(a, n))
 end
 function X.shift_right_ulong(a, n)
   if n < 0 or n > 63 then return undefined_ulong() end
-  return rshift(a, n)
+  return (rshift(a, n))
 end
 
 function X.element(p, i, n) if i < 0 or i >= n then return undefined() end return p[i] end
@@ -134,8 +135,7 @@ end
 function X.dynamic_text(s, at, size, base)
   local n = loc_len(s, at, size, base)
   if n == 0 then undefined() return "" end
-  local p = loc_at(s, at, size, base)
-  return fstr(p, text_len(p, n))
+  return (dynamic_text(s, at, size, base))
 end
 
 function X.glob_text(pattern, length, text) return glob(pattern, length, text, #text) ~= 0 end

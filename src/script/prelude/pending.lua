@@ -112,7 +112,7 @@ local function reader(what, state, fields, keep, set, recall, key)
     __index = function(_, name)
       local get = getters[name]
       if not get then unknown(name) end
-      return get()
+      return (get())                                       -- no tail call: see view.lua
     end,
     __newindex = set or function()
       error(what .. " is closed; only what get() returns can be written", 2)
@@ -201,8 +201,11 @@ function env.pending(spec)
   local keep, object, pointer = plan.keep ~= 0, {}, cast("void *", plan.pointer)
   local closed_address, read_address = native.state(plan.id)
   local closed, read = cast(State, closed_address), cast(State, read_address)
-  local index_of = {}
-  for i, field in ipairs(plan.fields) do index_of[field] = i end
+  -- The kinds are tables: a power that is not a constant is a call of pow.
+  local index_of, string_kind, boolean_kind = {}, {}, {}
+  for i, field in ipairs(plan.fields) do
+    index_of[field], string_kind[field], boolean_kind[field] = i, 2 ^ i, 2 ^ (8 + i)
+  end
 
   local function set(_, name, value)
     local i, kinds = index_of[name], 0
@@ -210,8 +213,8 @@ function env.pending(spec)
       error(format("a state has no '%s' to write%s",
         tostring(name), native.suggestion(tostring(name), plan.fields)), 2)
     end
-    if type(value) == "string" then value, kinds = ids[value] or intern(value), 2 ^ i
-    elseif type(value) == "boolean" then value, kinds = value and 1 or 0, 2 ^ (8 + i)
+    if type(value) == "string" then value, kinds = ids[value] or intern(value), string_kind[name]
+    elseif type(value) == "boolean" then value, kinds = value and 1 or 0, boolean_kind[name]
     elseif type(value) ~= "number" then
       error(format("'%s' is a %s; it must be a number, a string or a boolean",
         name, type(value)), 2)
@@ -277,7 +280,7 @@ function env.pending(spec)
         return band(read.kinds, 1) ~= 0 and names[read.key] or read.key, live
       end
     end,
-    len = function() return len_leaf(pointer) end,
+    len = function() return (len_leaf(pointer)) end,
   })
 end
 trusted.pending = env.pending

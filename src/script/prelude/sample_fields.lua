@@ -26,7 +26,21 @@ local function sampled(s, row)
   if mark[0] ~= LOW or mark[1] ~= HIGH then return 0ULL end
   return cast(U64, s.raw + (n - TAIL + 8 * row))[0]
 end
-exports.sampled, exports.sampled_text = sampled, text_of
+
+-- The last texts of each row by the hash of their word.
+local TEXTS, TEXT_BITS, HASH = 64, 6, 0x9e3779b97f4a7c15ULL
+local words, texts = typeof("uint64_t[?]")(TEXTS * (#rows + 1)), {}
+
+--- Returns the text that the word of a row stands for. It is looked up once: the name of a control
+-- group costs a call of the kernel, and any text the search for its string.
+local function sampled_text(s, row)
+  local word = sampled(s, row)
+  local i = TEXTS * row + tonumber(rshift(word * HASH, 64 - TEXT_BITS))
+  if words[i] == word and word ~= 0ULL then return texts[i] end
+  words[i], texts[i] = word, fstr(text_of(ctx, s, row))
+  return texts[i]
+end
+exports.sampled, exports.sampled_text = sampled, sampled_text
 
 -- Rows with a list, in order, and the functions that return how far before the end of the record a
 -- list begins.
@@ -128,9 +142,11 @@ end
 
 local make = {}
 
-function make.number(row) return function(s) return exact(cast("int64_t", sampled(s, row))) end end
+function make.number(row)
+  return function(s) return (exact(cast("int64_t", sampled(s, row)))) end
+end
 
-function make.text(row) return function(s) return fstr(text_of(ctx, s, row)) end end
+function make.text(row) return function(s) return (sampled_text(s, row)) end end
 
 function make.registers(row, role)
   local function names() return registers end

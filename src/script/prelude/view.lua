@@ -9,6 +9,9 @@
 -- unless the handler keeps the view (allocation sinking). A script that writes the number still
 -- cannot read a record with the getters of another event, since the role is compared, too.
 --
+-- The parentheses in `return (f(x))` prevent a tail call. LuaJIT counts tail calls as iterations of
+-- a loop and gives a trace up at the sixteenth: a handler that read as many fields was interpreted.
+--
 -- The cursor points to a slot of the batch, to the copy of a kept event that `show` made, or to the
 -- copy that a history has read. Script code cannot change any of these while it runs: the cursor
 -- never points to memory of an aggregate.
@@ -34,7 +37,7 @@ ffi.cdef [[
 local cast, typeof, fstr, tonumber, type, error =
   ffi.cast, ffi.typeof, ffi.string, tonumber, type, error
 local setmetatable, metatable_of, xpcall, rawget = setmetatable, debug.getmetatable, xpcall, rawget
-local band = require "bit".band
+local band, rshift = require "bit".band, require "bit".rshift
 local int64 = typeof "int64_t"
 
 local nowhere = ffi.new("perilune_slot", { time = -1, ev = 0xffff })
@@ -44,6 +47,8 @@ local loc_at = cast(
   "const uint8_t *(*)(const perilune_slot *, uint32_t, uint32_t, uint32_t)", native.loc_at)
 local loc_len = cast(
   "uint32_t (*)(const perilune_slot *, uint32_t, uint32_t, uint32_t)", native.loc_len)
+local loc_text = cast(
+  "int32_t (*)(const perilune_slot *, uint32_t, uint32_t, uint32_t)", native.loc_text)
 local comm_of = cast("const uint8_t *(*)(void *, uint32_t, uint32_t)", native.comm)
 local own_comm = cast("const uint8_t *(*)(void *, const perilune_slot *)", native.own_comm)
 local text_of = cast("const uint8_t *(*)(void *, const perilune_slot *)", native.text)
@@ -58,22 +63,33 @@ local ctx = cast("void *", native.context)
 local NO_STACK = 1
 local function stack_of(s)
   if s.chain_len == 0 then return NO_STACK end
-  return intern_stack(ctx, s)
+  return (intern_stack(ctx, s))
 end
 
--- The last names by thread number modulo NAMES: 16 bytes as two words, and their text. Comparing
--- two words costs less than searching for the end of the name and for its string.
-local NAMES, words = 64, typeof "const uint64_t *"
-local named, names = typeof("uint64_t[?]")(2 * NAMES), {}
-for i = 0, NAMES - 1 do names[i] = "" end
+-- The last texts of 16 bytes, the size of a task's name, by their hash: the bytes as two words, and
+-- the text. Comparing two words costs less than searching for the end of the text and for its
+-- string.
+local TEXTS, TEXT_BITS, words = 128, 7, typeof "const uint64_t *"
+local cached, texts = typeof("uint64_t[?]")(2 * TEXTS), {}
+for i = 0, TEXTS - 1 do texts[i] = "" end
+
+--- Returns the text in the 16 bytes at `p`, up to the first NUL.
+local function text16(p)
+  local pair = cast(words, p)
+  local a, b = pair[0], pair[1]
+  local i = tonumber(rshift((a + 31 * b) * 0x9e3779b97f4a7c15ULL, 64 - TEXT_BITS))
+  if cached[2 * i] == a and cached[2 * i + 1] == b then return texts[i] end
+  cached[2 * i], cached[2 * i + 1], texts[i] = a, b, fstr(p, text_len(p, 16))
+  return texts[i]
+end
 
 --- Returns the name of the thread of a slot.
-local function comm(s)
-  local p, i = own_comm(ctx, s), band(s.tid, NAMES - 1)
-  local name = cast(words, p)
-  if named[2 * i] == name[0] and named[2 * i + 1] == name[1] then return names[i] end
-  named[2 * i], named[2 * i + 1], names[i] = name[0], name[1], fstr(p)
-  return names[i]
+local function comm(s) return (text16(own_comm(ctx, s))) end
+
+--- Returns the text of a dynamic field; `at`, `size` and `base` are constants of the field.
+local function dynamic_text(s, at, size, base)
+  local place = loc_text(s, at, size, base)
+  return (fstr(s.raw + rshift(place, 16), band(place, 0xffff)))
 end
 
 --- Converts a 64-bit integer to a number if a double holds it exactly, else to hexadecimal text, so
@@ -88,7 +104,8 @@ end
 local scope = {
   cast = cast, fstr = fstr, exact = exact, cursor = cursor, type = type, error = error,
   setmetatable = setmetatable, rawget = rawget,
-  text_len = text_len, loc_at = loc_at, loc_len = loc_len,
+  text_len = text_len, text16 = text16, dynamic_text = dynamic_text,
+  loc_at = loc_at, loc_len = loc_len,
   I8 = typeof "const int8_t *", U8 = typeof "const uint8_t *", I16 = typeof "const int16_t *",
   U16 = typeof "const uint16_t *", I32 = typeof "const int32_t *", U32 = typeof "const uint32_t *",
   -- Not const: string.format accepts a 64-bit integer only if it is not const.
@@ -106,11 +123,11 @@ local function sample_getters(event, per_thread)
     _instance = per_thread and function(s) return s.tid end or function(s) return s.cpu end,
     _event = function() return event end,
     _stack = stack_of,
-    _function = function(s) return function_of(ctx, s) end,
-    _period = function(s) return exact(cast(int64, s.period)) end,
-    _ip = function(s) return exact(cast(int64, s.ip)) end,
-    _addr = function(s) return exact(cast(int64, s.addr)) end,
-    _text = function(s) local p = text_of(ctx, s) return fstr(p, text_size(ctx)) end,
+    _function = function(s) return (function_of(ctx, s)) end,
+    _period = function(s) return (exact(cast(int64, s.period))) end,
+    _ip = function(s) return (exact(cast(int64, s.ip))) end,
+    _addr = function(s) return (exact(cast(int64, s.addr))) end,
+    _text = function(s) local p = text_of(ctx, s) return (fstr(p, text_size(ctx))) end,
   }
 end
 
@@ -148,7 +165,7 @@ local function make(role, name, source, event, per_thread)
       return error(("%s has no field '%s'%s"):format(
         name, tostring(k), nearest(role, tostring(k))), 2)
     end
-    return get(cursor.s)
+    return (get(cursor.s))
   end
   local mt = { __index = read, __metatable = false,
     __newindex = function() return error("the record `e` cannot be written", 2) end,
@@ -167,7 +184,7 @@ local M = {
   cursor = cursor, live = live, is_live = is_live, getters_of = getters_of,
   copies_of = copies_of, nowhere = nowhere,
   make = make, role_of = role_of, ctx = ctx, printing = false, noting = false, scope = scope,
-  comm_of = comm_of, own_comm = own_comm, stack_of = stack_of, met = met, nearest = nearest,
+  comm_of = comm_of, own_comm = comm, stack_of = stack_of, met = met, nearest = nearest,
 }
 
 --- Returns the metatable of a role's views.

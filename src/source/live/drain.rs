@@ -9,7 +9,7 @@ use crate::base::event::slot::Slot;
 use crate::decode::sample::identifier;
 use crate::source::open::opened::OpenedSource;
 use crate::source::ring::decoder::SAMPLE;
-use crate::source::ring::fill::{UsualSample, plain, push, usual_at};
+use crate::source::ring::fill::{Openings, UsualSample, plain, push, usual_at};
 use crate::source::sink::{SideBand, Sink};
 use crate::sys::clock::monotonic_ns;
 
@@ -55,26 +55,28 @@ impl Live {
         ring.loss_windows.note_fill(fill, ring.ring.capacity());
     }
 
-    /// Adds records of a ring to the batch while they are the usual ones: samples of the plain
-    /// layout that do not wrap, for one role. The next record is for [`Live::take`]. This is a
-    /// separate loop so that its state stays in registers.
+    /// Adds records of a ring to the batch while they are the usual ones: samples that do not wrap,
+    /// for one role. The next record is for [`Live::take`]. This is a separate loop so that its
+    /// state stays in registers.
     fn take_plain(&mut self, index: usize) {
         let OpenedSource { rings, ids, decoders, .. } = &mut self.opened;
+        let openings = Openings { ids, decoders, own_pid: self.own_pid };
         let ring = &mut rings[index];
         let (mut at, mut last, mut taken) = (ring.at, ring.last, 0);
         let earliest = ring.looked_before;
         while !self.batch.is_full(1) {
             let Ok(Some(piece)) = ring.ring.piece(at, ring.head) else { break };
-            let Some(UsualSample { role, sample, time }) =
-                usual_at(&piece, ids, decoders, earliest)
+            let Some(place) = self.batch.place() else { break };
+            let Some(UsualSample { time, is_each }) =
+                usual_at(&piece, openings, (ring.cpu, earliest), place)
             else {
                 break;
             };
             at += piece.len() as u64;
-            taken += 1;
+            taken += u64::from(is_each);
             last = last.max(time);
-            let time = self.clock.since_start(time);
-            self.batch.push(Slot { time, ..plain(role, &sample, ring.cpu) });
+            place.time = self.clock.since_start(time);
+            self.batch.add_written();
         }
         (ring.at, ring.last) = (at, last);
         ring.delivery.taken += taken;

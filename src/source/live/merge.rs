@@ -14,9 +14,8 @@ use crate::decode::sample::RecordLayout;
 use crate::order::{NextRecord, Order};
 use crate::source::open::opened::OpenedSource;
 use crate::source::ring::cpu_ring::CpuRing;
-use crate::source::ring::decoder::{Decoder, time_of};
-use crate::source::ring::fill::{UsualSample, plain, usual_at};
-use crate::source::ring::ids::Ids;
+use crate::source::ring::decoder::time_of;
+use crate::source::ring::fill::{Openings, UsualSample, usual_at};
 use crate::source::ring::staged::Staged;
 use crate::source::sink::Sink;
 
@@ -59,25 +58,52 @@ impl Live {
     /// in registers.
     fn take_staged(&mut self, order: &mut Order, limit: u64) -> Option<NextRecord> {
         let OpenedSource { rings, ids, decoders, side_layout, .. } = &mut self.opened;
+        let openings = Openings { ids, decoders, own_pid: self.own_pid };
         while !self.batch.is_full(self.slots_per_record) {
             let next = order.take(limit)?;
             let ring = &mut rings[next.ring];
-            let Staged { slot, time, length } = ring.staged;
+            let Staged { slot, time, length, is_each } = ring.staged;
             if length == 0 {
                 return Some(next);
             }
             ring.at += length;
-            ring.delivery.taken += 1;
+            ring.delivery.taken += u64::from(is_each);
             ring.last = ring.last.max(time);
             self.batch.push(Slot { time: self.clock.since_start(next.time), ..slot });
-            stage(order, next.ring, ring, ids, decoders, side_layout);
+            // The records behind it go to the batch at once while they are the earliest of all.
+            let end = order.run_end().min(limit.saturating_add(1));
+            let staged = loop {
+                if self.batch.is_full(self.slots_per_record) {
+                    break false;
+                }
+                let Ok(Some(piece)) = ring.ring.piece(ring.at, ring.head) else { break false };
+                let Some(place) = self.batch.place() else { break false };
+                let usual = usual_at(&piece, openings, (ring.cpu, 0), place);
+                let Some(UsualSample { time, is_each }) = usual else { break false };
+                let length = piece.len() as u64;
+                if !(order.last()..end).contains(&time) {
+                    ring.staged = Staged { slot: *place, time, length, is_each };
+                    order.offer(next.ring, time);
+                    break true;
+                }
+                place.time = self.clock.since_start(time);
+                self.batch.add_written();
+                order.pass(time);
+                ring.at += length;
+                ring.delivery.taken += u64::from(is_each);
+                ring.last = ring.last.max(time);
+            };
+            if !staged {
+                stage(order, next.ring, ring, openings, side_layout);
+            }
         }
         None
     }
 
     fn offer(&mut self, order: &mut Order, index: usize) {
         let OpenedSource { rings, ids, decoders, side_layout, .. } = &mut self.opened;
-        stage(order, index, &mut rings[index], ids, decoders, side_layout);
+        let openings = Openings { ids, decoders, own_pid: self.own_pid };
+        stage(order, index, &mut rings[index], openings, side_layout);
     }
 }
 
@@ -87,8 +113,7 @@ fn stage(
     order: &mut Order,
     index: usize,
     ring: &mut CpuRing,
-    ids: &Ids,
-    decoders: &[Decoder],
+    of: Openings<'_>,
     side: &RecordLayout,
 ) {
     let piece = match ring.ring.piece(ring.at, ring.head) {
@@ -107,14 +132,17 @@ fn stage(
         }
     };
     // Every sample has a time here.
-    if let Some(UsualSample { role, sample, time }) = usual_at(&piece, ids, decoders, 0) {
-        let slot = plain(role, &sample, ring.cpu);
-        ring.staged = Staged { slot, time, length: piece.len() as u64 };
+    let usual = usual_at(&piece, of, (ring.cpu, 0), &mut ring.staged.slot);
+    if let Some(UsualSample { time, is_each }) = usual {
+        let length = piece.len() as u64;
+        (ring.staged.time, ring.staged.length, ring.staged.is_each) = (time, length, is_each);
         return order.offer(index, time);
     }
     // A record later than the clock would stop the ring for good: `Live::take_side` refuses it.
     let time = due_before(ring, &piece, order)
-        .or_else(|| time_of(&piece, ids, decoders, side).filter(|time| *time <= ring.looked_at))
+        .or_else(|| {
+            time_of(&piece, of.ids, of.decoders, side).filter(|time| *time <= ring.looked_at)
+        })
         .unwrap_or(ring.last);
     ring.staged.length = 0;
     order.offer(index, time);

@@ -55,6 +55,7 @@ pub(super) fn of_opening(
         time_at: layout.time_offset(),
         has_task: layout.shape().samples(abi::PERF_SAMPLE_TID),
         plain: None,
+        whole: None,
         span: TimeSpan::NEVER,
         filtered_by_task: of_tasks && opening.is_cpu_wide() || by_thread,
         by_thread,

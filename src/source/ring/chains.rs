@@ -51,6 +51,16 @@ impl Chained {
         Chained { entered, ..self }
     }
 
+    /// Returns whether the chain that the kernel wrote is complete: [`ChainMemory::of`] returns it.
+    #[inline]
+    pub(in crate::source) fn is_complete(&self, chain: Words<'_>) -> bool {
+        self.is_by_kernel() && !self.entered && !self.is_cut(chain)
+    }
+
+    fn is_by_kernel(&self) -> bool {
+        self.stack.walk == CallGraph::FramePointers || !self.stack.user()
+    }
+
     /// Returns how many user-space frames fit into a chain after `kernel` kernel frames.
     fn left(&self, kernel: usize) -> usize {
         self.stack.depth.map_or(UNWOUND, usize::from).saturating_sub(kernel).min(UNWOUND)
@@ -73,7 +83,7 @@ impl ChainMemory {
         sink: &mut dyn Sink,
     ) -> Chain {
         let whole = sample.callchain;
-        let by_kernel = chained.stack.walk == CallGraph::FramePointers || !chained.stack.user();
+        let by_kernel = chained.is_by_kernel();
         let missing = chained.entered.then(|| missing_caller(layout, sample)).flatten();
         if by_kernel && !chained.is_cut(whole) && missing.is_none() || self.is_low() {
             return as_written(whole);

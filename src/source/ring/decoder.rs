@@ -113,6 +113,9 @@ pub(in crate::source) struct Decoder {
     /// The only role and the layout, if every sample has a plain layout and nothing but its time
     /// must be checked.
     pub(in crate::source) plain: Option<(u16, PlainLayout)>,
+    /// The only role, if every sample is handed on as it is, in a layout that is not plain, and
+    /// only its time and task must be checked.
+    pub(in crate::source) whole: Option<u16>,
     /// When the records that this role takes were written.
     pub(in crate::source) span: TimeSpan,
     /// Offset of the time in a whole record; None if its samples have no time.
@@ -180,9 +183,9 @@ impl Decoder {
 
     /// Returns the registers as a record; None if the ABI is not the one that the fields were made
     /// for.
-    #[inline(never)]
+    #[inline(always)]
     fn registers_of<'a>(&self, sample: &Sample<'a>, of_any_task: bool) -> Option<&'a [u8]> {
-        let registers = self.layout.rest(sample).ok()?.regs_intr;
+        let registers = self.layout.registers(sample)?;
         let usual = registers.abi == u64::from(abi::PERF_SAMPLE_REGS_ABI_64);
         (usual || of_any_task).then(|| registers.values.bytes())
     }
@@ -234,14 +237,22 @@ impl Decoder {
         self.layout.plain(self.common_pid).filter(|_| is_plain)
     }
 
-    /// Updates `plain` and `span`. Must be called when its recipients have changed.
+    /// Returns whether a slot needs nothing but the fields that each sample has.
+    fn is_whole(&self) -> bool {
+        let adds = self.has_tail || self.counts.is_some() || self.weights.is_some();
+        !adds && !self.filtered_by_task && self.sample_counts.is_empty()
+    }
+
+    /// Updates `plain`, `whole` and `span`. Must be called when its recipients have changed.
     pub(in crate::source) fn update_plain(&mut self) {
-        (self.plain, self.span) = match (&self.recipients[..], self.plain_layout()) {
-            ([Recipient { role, own: None, span, .. }], Some(layout)) => {
-                (Some((*role as u16, layout)), *span)
-            }
-            _ => (None, TimeSpan::NEVER),
-        };
+        (self.plain, self.whole, self.span) = (None, None, TimeSpan::NEVER);
+        let [Recipient { role, own: None, span, .. }] = self.recipients[..] else { return };
+        self.plain = self.plain_layout().map(|layout| (role as u16, layout));
+        if self.plain.is_some() {
+            self.span = span;
+        } else if self.is_whole() {
+            (self.whole, self.span) = (Some(role as u16), span);
+        }
     }
 }
 

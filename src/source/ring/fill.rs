@@ -11,36 +11,93 @@ use crate::source::batch::Batch;
 use crate::source::sink::{SideBand, Sink};
 use crate::sys::ring::Piece;
 
-/// A usual record: a sample of a plain layout that does not wrap, of a task that has not ended, and
-/// that only one role takes.
-pub(in crate::source) struct UsualSample<'a> {
-    pub(in crate::source) role: u16,
-    pub(in crate::source) sample: Plain<'a>,
+/// A usual record: a sample that does not wrap, of a task that has not ended, and that only one
+/// role takes as it is.
+pub(in crate::source) struct UsualSample {
     /// Nanoseconds of the event clock.
     pub(in crate::source) time: u64,
+    /// Whether its event writes a sample for each event that it counts.
+    pub(in crate::source) is_each: bool,
 }
 
-/// Returns the record if it is a usual one. `earliest` becomes the time of a sample without one.
+/// The openings of a run, for [`usual_at`].
+#[derive(Clone, Copy)]
+pub(in crate::source) struct Openings<'a> {
+    pub(in crate::source) ids: &'a Ids,
+    pub(in crate::source) decoders: &'a [Decoder],
+    /// This process.
+    pub(in crate::source) own_pid: u32,
+}
+
+/// Writes the slot of a record from the ring of this CPU, without its time, if the record is a
+/// usual one. `earliest` becomes the time of a sample without one. The slot is written in place:
+/// copying it would wait for its stores.
 #[inline(always)]
-pub(in crate::source) fn usual_at<'a>(
-    piece: &Piece<'a>,
-    ids: &Ids,
-    decoders: &[Decoder],
-    earliest: u64,
-) -> Option<UsualSample<'a>> {
+pub(in crate::source) fn usual_at(
+    piece: &Piece<'_>,
+    of: Openings<'_>,
+    (cpu, earliest): (u32, u64),
+    into: &mut Slot,
+) -> Option<UsualSample> {
     let Piece::Single(bytes) = *piece else { return None };
-    let decoder = decoders.get(ids.get(identifier(bytes)?)? as usize)?;
-    let (Some((role, layout)), SAMPLE) = (&decoder.plain, piece.kind()) else { return None };
+    let decoder = of.decoders.get(of.ids.get(identifier(bytes)?)? as usize)?;
+    if piece.kind() != SAMPLE {
+        return None;
+    }
+    let Some((role, layout)) = &decoder.plain else {
+        return whole_at(bytes, decoder, of.own_pid, (cpu, earliest), into);
+    };
     let sample = layout.read(bytes)?;
     let time = sample.time.unwrap_or(earliest);
     let usual = sample.raw.len() >= decoder.raw_min && sample.tid != ENDED;
-    (usual && decoder.span.holds(time)).then_some(UsualSample { role: *role, sample, time })
+    if !usual || !decoder.span.holds(time) {
+        return None;
+    }
+    *into = plain(*role, &sample, cpu);
+    Some(UsualSample { time, is_each: true })
+}
+
+/// As [`usual_at`], for a sample of any layout.
+#[inline(never)]
+fn whole_at(
+    bytes: &[u8],
+    decoder: &Decoder,
+    own_pid: u32,
+    (cpu, earliest): (u32, u64),
+    into: &mut Slot,
+) -> Option<UsualSample> {
+    let ev = decoder.whole?;
+    let sample = decoder.sample(bytes, cpu, earliest)?;
+    let is_own = decoder.hide_self && sample.pid == own_pid;
+    let usual = sample.tid != ENDED && !is_own && decoder.span.holds(sample.time);
+    if !usual || decoder.chained.is_some_and(|chained| !chained.is_complete(sample.callchain)) {
+        return None;
+    }
+    *into = Slot { ev, ..slot_of(&sample) };
+    Some(UsualSample { time: sample.time, is_each: decoder.samples_each })
 }
 
 /// Returns the slot of a sample from the ring of this CPU, without its time.
 #[inline(always)]
 pub(in crate::source) fn plain(role: u16, sample: &Plain<'_>, cpu: u32) -> Slot {
     Slot { pid: sample.pid, tid: sample.tid, cpu: cpu as u16, ev: role, ..Slot::of(sample.raw) }
+}
+
+/// Returns the slot of a sample with the chain as the kernel wrote it, without time and role.
+#[inline(always)]
+fn slot_of(sample: &Sample<'_>) -> Slot {
+    let (chain, chain_len) = as_written(sample.callchain);
+    Slot {
+        chain,
+        chain_len: chain_len as u16,
+        ip: sample.ip,
+        addr: sample.addr,
+        period: sample.period,
+        pid: sample.pid,
+        tid: sample.tid,
+        cpu: sample.cpu as u16,
+        ..Slot::of(sample.raw)
+    }
 }
 
 /// Adds a slot for each role that takes the sample. `weight` is None if no sample of the event is
@@ -54,22 +111,10 @@ pub(in crate::source) fn push(
     tasks: Option<&WatchedTasks>,
     sink: &mut dyn Sink,
 ) {
-    let (chain, chain_len) = as_written(sample.callchain);
     // The chain and the tail are made once, and only if a role takes the sample.
     let mut walked = decoder.chained.is_none();
     let (mut tailed, layout) = (!decoder.has_tail, &decoder.layout);
-    let mut slot = Slot {
-        time,
-        chain,
-        chain_len: chain_len as u16,
-        ip: sample.ip,
-        addr: sample.addr,
-        period: sample.period,
-        pid: sample.pid,
-        tid: sample.tid,
-        cpu: sample.cpu as u16,
-        ..Slot::of(sample.raw)
-    };
+    let mut slot = Slot { time, ..slot_of(sample) };
     for recipient in decoder.recipients.iter().filter(|recipient| recipient.span.holds(sample.time))
     {
         if let (Some(at), Some(tasks)) = (recipient.about, tasks)

@@ -19,6 +19,9 @@ impl ChainMemory {
         counts: Option<&GroupCounts>,
         sample: &Sample<'_>,
     ) -> Option<(*const u8, u16)> {
+        if let (None, Some(extra)) = (counts, layout.only_cgroup(sample)) {
+            return self.append(registers, sample, &extra);
+        }
         let extra = layout.rest(sample).ok()?;
         match counts {
             None => self.append(registers, sample, &extra),
@@ -28,7 +31,9 @@ impl ChainMemory {
         }
     }
 
-    /// Appends the record and its tail, as [`ChainMemory::with_tail`] returns it.
+    /// Appends the record and its tail, as [`ChainMemory::with_tail`] returns it. Inlined, so that
+    /// fields that a caller knows to be absent cost nothing.
+    #[inline(always)]
     fn append(
         &mut self,
         registers: Option<CallRegisters>,
@@ -51,7 +56,12 @@ impl ChainMemory {
             }
         }
         self.words.extend(tail_lists(extra).take(RECORD + 1 - TAIL_WORDS));
-        self.words.extend_from_slice(&tail_words(extra));
+        // Written in place: copying an array that has just been made would wait for its stores.
+        let tail = self.words.len();
+        self.words.resize(tail + TAIL_WORDS, 0);
+        if let Some(tail) = self.words[tail..].first_chunk_mut() {
+            *tail = tail_words(extra);
+        }
         let words = &self.words[start..];
         if words.len() > RECORD {
             self.words.truncate(start);

@@ -11,9 +11,12 @@ pub(in crate::source) struct Staged {
     pub(in crate::source) time: u64,
     /// Bytes in the ring; 0 when the first unread record is not staged.
     pub(in crate::source) length: u64,
+    /// Whether its event writes a sample for each event that it counts.
+    pub(in crate::source) is_each: bool,
 }
 
 impl Staged {
     /// No staged record.
-    pub(in crate::source) const NONE: Staged = Staged { slot: Slot::EMPTY, time: 0, length: 0 };
+    pub(in crate::source) const NONE: Staged =
+        Staged { slot: Slot::EMPTY, time: 0, length: 0, is_each: false };
 }

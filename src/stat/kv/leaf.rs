@@ -43,14 +43,17 @@ impl Leaf for Kv {
     /// name.
     #[inline(always)]
     fn take(&mut self, doubles: &[f64], flags: u32) -> u32 {
-        // The usual table has one key and at most one sum: without loops and buffers it takes half
-        // the time.
-        if let [values @ .., key] = doubles
-            && values.len() <= 1
-            && self.shape.keys == 1
-            && flags & (NAME | MORE) == 0
-        {
-            let row = self.row(&[Word::passed(*key, flags & 1 != 0)]);
+        // Most tables have few keys: without loops and buffers, adding to them takes half the time.
+        if flags & (NAME | MORE) == 0 {
+            let word = |value: f64, i: u32| Word::passed(value, flags >> i & 1 != 0);
+            let (row, values) = match (self.shape.keys, doubles) {
+                (1, [values @ .., a]) => (self.row(&[word(*a, 0)]), values),
+                (2, [values @ .., a, b]) => (self.row(&[word(*a, 0), word(*b, 1)]), values),
+                (3, [values @ .., a, b, c]) => {
+                    (self.row(&[word(*a, 0), word(*b, 1), word(*c, 2)]), values)
+                }
+                _ => return self.take_any(doubles, flags),
+            };
             return u32::from(self.add_at(row, first_of(flags), values));
         }
         self.take_any(doubles, flags)

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::super::Aggregates;
 use super::super::stack::of_stacks;
-use super::fold::{SplitKey, fold, sum_of, unit};
+use super::fold::{SplitKey, fold, name_and_unit, sum_of};
 use super::{BYTES, DrawnGraph, FlameCounts, FlameOptions};
 use crate::base::report::flame::Flame;
 use crate::stat::Aggregate as _;
@@ -42,7 +42,7 @@ impl Aggregates {
                 self.0.shared.flame.borrow().as_ref().and_then(|options| options.weight.clone());
             let rows = kv.rows().map(|row| (row.key.to_vec(), sum_of(row.sums.first())));
             let rows: Vec<(Vec<Word>, u64)> = rows.collect();
-            let unit = unit(weight.as_deref().unwrap_or("events"));
+            let (_, unit) = name_and_unit(weight.as_deref().unwrap_or("events"));
             let evicted = sum_of(kv.folded().sums.first());
             let flame = fold(&self.0.shared, Flame::new("", unit), evicted, rows, |key| {
                 let [comm, stack] = *key else { return Ok(SplitKey::default()) };

@@ -92,9 +92,14 @@ pub(in super::super) fn split(parts: &TableParts<'_>, key: &[Word]) -> mlua::Res
     Ok(split)
 }
 
-/// Returns the unit of a weight with this name: times are in nanoseconds.
-pub(in super::super) fn unit(weight: &str) -> &str {
-    if weight == "time" { "ns" } else { weight }
+/// Returns the name and the unit of a weight with this title, `time(ns)`; without a unit in it, the
+/// name is the unit, but times are in nanoseconds.
+pub(in super::super) fn name_and_unit(title: &str) -> (&str, &str) {
+    match title.strip_suffix(')').and_then(|title| title.split_once('(')) {
+        Some(both) => both,
+        None if title == "time" => (title, "ns"),
+        None => (title, title),
+    }
 }
 
 /// Returns a sum as a weight.

@@ -1,5 +1,5 @@
-//! `hist.log2 { column…, title=, unit=, keep=bool }` and `hist.linear { …, min=0, step=1, max= }`:
-//! one histogram per key. `add(value, key…)`, `each()` → key…, buckets.
+//! `hist.log2 { column…, title=, unit=, keep=bool, metric="none" }` and `hist.linear { …, min=0,
+//! step=1, max= }`: one histogram per key. `add(value, key…)`, `each()` → key…, buckets.
 
 use super::super::{
     body::{AggregateBody, KernelTarget, PushRow},
@@ -47,12 +47,12 @@ pub(super) const LINEAR: AggregateKind = AggregateKind {
 const BYTES: usize = 4 << 20;
 
 fn log2(spec: &Value, shared: &AggregateSettings) -> Checked<NewAggregate> {
-    let spec = AggregateSpec::new(LOG2.name, spec, &["title", "unit", "keep"])?;
+    let spec = AggregateSpec::new(LOG2.name, spec, &["title", "unit", "keep", "metric"])?;
     declare(LOG2.name, &spec, |_| Ok(Scale::Log2), shared)
 }
 
 fn linear(spec: &Value, shared: &AggregateSettings) -> Checked<NewAggregate> {
-    let known = ["title", "unit", "keep", "min", "step", "max"];
+    let known = ["title", "unit", "keep", "metric", "min", "step", "max"];
     let spec = AggregateSpec::new(LINEAR.name, spec, &known)?;
     declare(LINEAR.name, &spec, linear_scale, shared)
 }
@@ -73,6 +73,7 @@ fn declare(
     let scale = scale(spec)?;
     let title = spec.text("title")?;
     let unit = spec.text("unit")?.unwrap_or_default();
+    let is_measured = spec.choice("metric", &["none"])?.is_none();
     let live = share(
         Histograms::new(scale, present(&columns), BYTES)
             .with_budget(&shared.budget)
@@ -86,7 +87,7 @@ fn declare(
             title,
             columns,
             keep: spec.flag("keep", false),
-            body: Box::new(HistTable { of: Interval::new(live.clone()), unit }),
+            body: Box::new(HistTable { of: Interval::new(live.clone()), unit, is_measured }),
         },
     ))
 }
@@ -95,6 +96,8 @@ fn declare(
 struct HistTable {
     of: Interval<Histograms>,
     unit: String,
+    /// Whether it becomes a metric: not if another table has the same values.
+    is_measured: bool,
 }
 
 impl AggregateBody for HistTable {
@@ -143,6 +146,9 @@ impl AggregateBody for HistTable {
     }
 
     fn measure(&self, parts: &TableParts<'_>) -> mlua::Result<Option<MetricTable>> {
+        if !self.is_measured {
+            return Ok(None);
+        }
         let row = |key: Option<&[Word]>, buckets: Vec<Bucket>, sum, variance| MeasuredRow {
             key: key.map(<[Word]>::to_vec),
             values: Option::into_iter(variance).map(Some).collect(),

@@ -11,7 +11,7 @@ use super::super::{
     draw::{UndrawnRow, UndrawnTable},
     flame::{
         DrawnGraph, FlameOptions,
-        fold::{fold, split, sum_of, unit},
+        fold::{fold, name_and_unit, split, sum_of},
     },
     interval::Interval,
     measure::MeasuredRow,
@@ -259,12 +259,14 @@ impl KvTable {
     /// Returns the sum that is the weight of a stack (None: the count), and the unit of a weight.
     fn weight(&self, options: &FlameOptions) -> (Option<usize>, &str) {
         let named = |wanted: &String| {
-            self.look.sums.iter().position(|sum| sum.title.eq_ignore_ascii_case(wanted))
+            let is = |title: &str| title.eq_ignore_ascii_case(wanted);
+            self.look.sums.iter().position(|sum| is(&sum.title) || is(name_and_unit(&sum.title).0))
         };
-        let wanted = options.weight.as_ref().or(self.look.weight.as_ref());
+        let declared = self.look.weight.as_ref().filter(|_| !options.counts);
+        let wanted = options.weight.as_ref().or(declared);
         let sum = if self.look.flame { Some(0) } else { wanted.and_then(named) };
         match sum.and_then(|at| self.look.sums.get(at)) {
-            Some(column) => (sum, unit(&column.title)),
+            Some(column) => (sum, name_and_unit(&column.title).1),
             None => (None, self.look.count.as_deref().unwrap_or("stacks")),
         }
     }

@@ -130,7 +130,8 @@ impl LatencyLook {
         columns.push(timed("total", widths.total));
         let total_error = || Column { title: "±".to_owned(), ..timed("total_error", 6) };
         columns.extend(is_estimated.then(total_error));
-        columns.extend(["min", "avg"].map(|name| timed(name, widths.time)));
+        columns.push(Column { spare: true, ..timed("min", widths.time) });
+        columns.push(timed("avg", widths.time));
         columns.extend(PERCENTILES.map(|percent| Column {
             json_only: !(self.percentiles || parts.shared.verbose.get()),
             spare: true,
