@@ -292,8 +292,8 @@ function relation.delay(groups, opt, look)
   for name, value in pairs(look or {}) do spec[name] = value end
   local name, has_key, as, is_thread
   local function spread_of()
-    local spec = { from, to, title = "delay", unit = "ns", metric = "none" }
-    return opt.histogram and hist.log2(spec) or nil
+    local columns = { from, to, title = "delay", unit = "ns", metric = "none" }
+    return opt.histogram and hist.log2(columns) or nil
   end
   local roles, threads = plain_roles(groups, opt)
   if roles then
