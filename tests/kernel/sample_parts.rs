@@ -79,7 +79,8 @@ fn a_handler_that_reads_times_gets_one_for_each_event() {
         "local last = -1 evsel(calls, function(e)\n\
          if e._tid == {pid} and e._time > last then rows:add(1, 1) last = e._time end end)"
     );
-    let run = run(&init, load, &[]);
+    // The calls of all processes are recorded, also those of other tests.
+    let run = run(&init, load, &["-m", "2048"]);
     run.is_complete();
     assert_eq!(run.sum("n", "k", 1), u64::from(CALLS));
 }
