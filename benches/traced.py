@@ -51,21 +51,31 @@ return m
 # The same with times.
 TIMED = HANDLER.replace("rows:add(e.id, 1)", "rows:add(e.id, e._time > 0 and 1 or 2)")
 REJECTED = TOP[:3] + ["raw_syscalls:sys_enter/id == 1000/"] + TOP[4:]
+SYSCALLS = [PERILUNE, "syscalls", "-o", "/dev/null"]
 COUNT = "tracepoint:raw_syscalls:sys_enter { @[tid] = count(); }"
 REJECT = "tracepoint:raw_syscalls:sys_enter /args->id == 1000/ { @[tid] = count(); }"
+PAIR = ("tracepoint:raw_syscalls:sys_enter { @s[tid] = nsecs; } "
+        "tracepoint:raw_syscalls:sys_exit /@s[tid]/ "
+        "{ @[args->id] = hist(nsecs - @s[tid]); delete(@s[tid]); }")
 ROWS = [
     ("untraced", None),
     ("top --where user", TOP + ["--where", "user"]),
     ("top --where kernel", TOP + ["--where", "kernel"]),
     ("rejected, --where user", REJECTED + ["--where", "user"]),
     ("rejected, --where kernel", REJECTED + ["--where", "kernel"]),
+    ("syscalls --where user", SYSCALLS + ["--where", "user"]),
+    ("syscalls --where kernel", SYSCALLS + ["--where", "kernel"]),
 ]
 OLD = os.environ.get("PERILUNE_OLD")
 if OLD:
     ROWS.insert(2, ("top --where user, old", [OLD] + ROWS[1][1][1:]))
 if shutil.which("bpftrace"):
     ROWS += [("bpftrace count", ["bpftrace", "-e", COUNT]),
-             ("bpftrace, rejected", ["bpftrace", "-e", REJECT])]
+             ("bpftrace, rejected", ["bpftrace", "-e", REJECT]),
+             ("bpftrace enter/exit hist", ["bpftrace", "-e", PAIR])]
+# Names of rows, or the beginnings of them.
+if len(sys.argv) > 1:
+    ROWS = ROWS[:1] + [row for row in ROWS[1:] if row[0].startswith(tuple(sys.argv[1:]))]
 
 
 def cost(loop, command):

@@ -7,7 +7,7 @@
 --   perilune irq -i 1000
 --   perilune irq --soft --than 1ms --perins
 --   perilune irq --soft --than 1ms --detail
-local delays, inside, relation = require "delays", require "inside", require "relation"
+local delays, inside = require "delays", require "inside"
 
 local m = monitor {
   summary = "time in hard and soft interrupts, by name",
@@ -27,14 +27,14 @@ function m.init(opt)
     evsel("workqueue:workqueue_queue_work", { optional = true }, function() end)
   end
   local function measure(kind, entry, exit, field, draw)
-    local add = delays.table(opt, { perins "cpu", { kind, draw }, title = kind }, {
+    local times = latency { perins "cpu", { kind, draw }, title = kind }
+    local beside = delays.beside(opt, {
       values = function(start, cpu) return ran:values(cpu, start.time) end,
     })
-    relation.stages({ { entry }, { exit } }, opt, {
-      keep = opt.than,
-      key = function() return "_cpu" end,
-      value = function() return field end,
-      pair = function(start, e, _, cpu) add(start, e, start.delay, cpu, start.value) end,
+    local ends, begins = evsel(exit), evsel(entry)
+    times:between({ begins, rows = { [2] = field } }, ends, {
+      key = "_cpu", rows = { "_cpu" }, keep = opt.than, pair = beside,
+      needs = opt.than and "--than prints records" or "--heatmap needs records",
     })
   end
   if opt.hard or not opt.soft then

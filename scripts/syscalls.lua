@@ -4,11 +4,12 @@
 -- With --than, a call of a descriptor has `file_now`, the file that the descriptor is when the line
 -- is printed, and the common calls have their flags, operations and signals by name. System calls
 -- of 32-bit programs have other numbers and are shown with the names of 64-bit calls.
+-- Without --than and --heatmap, the kernel measures if it can: no record is written then.
 --   perilune syscalls
 --   perilune syscalls -p 1234 --than 10ms --perins
 --   perilune syscalls --only 'fsync,*sync,futex' --than 1ms
 --   perilune syscalls --not nanosleep,poll,'epoll_*'
-local calls_by_name, relation = require "calls_by_name", require "relation"
+local calls_by_name, measure = require "calls_by_name", require "syscall_delays"
 
 local m = monitor {
   summary = "latency and errors of system calls, by call",
@@ -27,6 +28,6 @@ local m = monitor {
 function m.init(opt)
   local filter = calls_by_name.filter(opt.only, opt.not_)
   local function stage(event) return { filter and ("%s/%s/"):format(event, filter) or event } end
-  relation.syscalls({ stage "raw_syscalls:sys_enter", stage "raw_syscalls:sys_exit" }, opt)
+  measure({ stage "raw_syscalls:sys_enter", stage "raw_syscalls:sys_exit" }, opt)
 end
 return m

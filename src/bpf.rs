@@ -4,11 +4,13 @@
 //! Programs are short and made for one run, so they need no compiler and no type information.
 
 pub mod assembler;
+pub mod bucket;
 pub mod count;
 pub mod expression;
 pub mod function_calls;
 pub mod instruction;
 pub mod integer;
+pub mod pair;
 mod record_output;
 pub mod record_text;
 pub mod task_scope;

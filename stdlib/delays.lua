@@ -75,9 +75,26 @@ function delays.printer(opt, look)
   end
 end
 
---- Declares a table of delays, `spec` as for `latency`, and with --heatmap their heat map. Returns
---- a function that adds a delay with the values of its columns, and prints it as `delays.printer`
---- does; and the table.
+--- Declares what is shown beside a table of delays: with --heatmap their heat map, with a threshold
+--- the events, as `delays.printer` prints them, with --perfetto their spans. Returns the function
+--- that adds a delay with the values of its columns; nil if nothing is shown.
+---@param opt perilune.Options
+---@param look? perilune.delays.Look
+---@return (fun(start: perilune.State, e: perilune.Sample, delay: number, ...: any))?
+function delays.beside(opt, look)
+  local heat, print = opt.heatmap and heat_map {}, look and look.print ---@type any, function?
+  if not print and (opt.than or opt.only_than) then print = delays.printer(opt, look) end
+  local span = opt.perfetto and look and look.span
+  if not (heat or print or span) then return nil end
+  return function(start, e, delay, ...)
+    if heat then heat:add(e._time, delay) end
+    if span then span(start, e, delay, ...) end
+    if print then print(start, e, delay, ...) end
+  end
+end
+
+--- Declares a table of delays, `spec` as for `latency`, and what `delays.beside` shows. Returns a
+--- function that adds a delay with the values of its columns; and the table.
 ---
 ---     local add = delays.table(opt, { perins "tid", "comm" })
 ---     …
@@ -88,15 +105,11 @@ end
 ---@return fun(start: perilune.State, e: perilune.Sample, delay: number, ...: any) add
 ---@return perilune.Latency times
 function delays.table(opt, spec, look)
-  local times, heat = latency(spec), opt.heatmap and heat_map {}
-  local print = look and look.print ---@type function?
-  if not print and (opt.than or opt.only_than) then print = delays.printer(opt, look) end
-  local span = opt.perfetto and look and look.span
+  local times, beside = latency(spec), delays.beside(opt, look)
+  if not beside then return function(_, _, delay, ...) times:add(delay, ...) end, times end
   return function(start, e, delay, ...)
     times:add(delay, ...)
-    if heat then heat:add(e._time, delay) end
-    if span then span(start, e, delay, ...) end
-    if print then print(start, e, delay, ...) end
+    beside(start, e, delay, ...)
   end, times
 end
 

@@ -4,9 +4,8 @@
 -- with the same key replaces the first. An event of two stages is an end first, then a start.
 -- Ignored: thread 0, which is the idle task of every CPU; and a wakeup of the task that its CPU is
 -- running anyway, which is known if every switch is among the events and whole CPUs are watched.
-local calls_by_name, delays, key_types = require "calls_by_name", require "delays", require "key"
-local recursion, still_open = require "recursion", require "still_open"
-local syscall_args = require "syscall_args"
+local delays, key_types, recursion = require "delays", require "key", require "recursion"
+local still_open = require "still_open"
 
 local relation = {}
 
@@ -88,8 +87,8 @@ local function roles_of(groups, opt, on)
   return roles, stages
 end
 
---- Returns the evsel of a role, and if it gets more events than the role, an expression that is not
---- 0 for the events of the role. Reuses a declared evsel where possible.
+--- Returns the evsel of a role, and if it gets more events than the role, the expression that is
+--- not 0 for the events of the role. Reuses a declared evsel where possible.
 local function evsel_of(role, declared, optional)
   local watched, task = some_tasks(), ABOUT[role.key] and role.key or nil
   local how = opened_as(role.selector)
@@ -110,7 +109,7 @@ local function evsel_of(role, declared, optional)
   if role.filter and role.event.whole and not watched and how == ANYHOW then
     local all = declare(role.name)
     if is_plain(role.filter, all.ev.fields) then
-      return all, expr_of(("(%s) != 0"):format(role.filter), all.ev, "number")
+      return all, ("(%s) != 0"):format(role.filter)
     end
   end
   return declare(role.typed, role.filter)
@@ -145,6 +144,14 @@ local function handler_of(role, ev, opt, on, running)
   local begins = running and is_wakeup and starts_unless_running or starts
   if not waits then return begins end
   return function(e) ends(e) begins(e) end
+end
+
+--- Returns whether the task that each CPU runs is known: every switch of whole CPUs is an event.
+local function has_every_switch(roles)
+  for _, role in ipairs(roles) do
+    if role.name == SWITCH and role.event.whole and not some_tasks() then return true end
+  end
+  return false
 end
 
 --- Opens the untraced events, for the history only. Returns the function that returns whether an
@@ -196,12 +203,7 @@ function relation.stages(groups, opt, on)
     stages[i].open = pending { "from", "value", key = kind, keep = on.keep, age = opt.max_age }
   end
   on.waits = stages[1].open
-  local every_switch = false
-  for _, role in ipairs(roles) do
-    local whole = role.name == SWITCH and role.event.whole and not some_tasks()
-    every_switch = every_switch or whole
-  end
-  local running, declared, names = every_switch and per_cpu(-1), {}, {}
+  local running, declared, names = has_every_switch(roles) and per_cpu(-1), {}, {}
   -- Last stage first, so that an event of two stages is an end before it is a start.
   for i = #roles, 1, -1 do
     local role = roles[i] ---@type table
@@ -213,8 +215,8 @@ function relation.stages(groups, opt, on)
     if d then
       local handler, before = handler_of(role, d.ev, opt, on, running), d.handler
       if met then
-        local all = handler
-        handler = function(e) if met(e) ~= 0 then all(e) end end
+        local all, is_met = handler, expr_of(met, d.ev, "number")
+        handler = function(e) if is_met(e) ~= 0 then all(e) end end
       end
       d.keys[#d.keys + 1] = role.key
       d.handler, role.stage.there = before and function(e) before(e) handler(e) end or handler, true
@@ -247,16 +249,63 @@ local function columns_of(opt)
   return named, key_column, { "start", draw, arrow = true }, { "end", draw }, key, shown
 end
 
+--- Returns the roles of two stages if a pair needs nothing but a key: no history, no state besides
+--- the start. `times:between` can then take them, and the kernel may.
+local function plain_roles(groups, opt)
+  if #groups ~= 2 or opt.than or opt.only_than or opt.heatmap or opt.perfetto then return nil end
+  local roles, stages = roles_of(groups, opt, {})
+  for _, role in ipairs(roles) do
+    local is_wakeup = WAKEUP[role.name] and role.key == "pid"
+    if is_wakeup and has_every_switch(roles) then return nil end
+  end
+  return roles, stages[1].threads
+end
+
+--- Declares the pairs of two stages, whose delays go to `times` and `spread`. Returns the results
+--- of `relation.stages` but for `has_key`, and the pending of the starts.
+local function plain_pairs(roles, threads, opt, times, spread)
+  local declared, names, sides, as = {}, {}, { {}, {} }, nil
+  for i = #roles, 1, -1 do
+    local role = roles[i]
+    local d, where = evsel_of(role, declared)
+    if role.thread then
+      where = (where and where .. " && " or "") .. ("(%s) != 0"):format(role.key)
+    end
+    names[i] = role.name
+    table.insert(sides[role.from and 2 or 1], { d.ev, key = role.key, where = where,
+      rows = role.from and { role.key, [3] = tostring(i) } or { [2] = tostring(i) } })
+    as = key_types.shared(select(2, expr_of(role.key, d.ev)), as)
+  end
+  local open = times:between(sides[1], sides[2], { threads = threads, age = opt.max_age,
+    nested = recursion.NOTE, histogram = spread and { spread, columns = { 2, 3 } } })
+  return function(number) return names[number] end, as, open
+end
+
 --- Measures how long each pair took: a table and, with `opt.histogram`, a histogram. `opt.than`
 --- prints the two events of each longer pair, `opt.detail` all events around them; `opt.only_than`
 --- does not count other pairs. `look` contains further fields for `latency`. This function and the
 --- following ones return a function that returns the results at the end of a run.
 function relation.delay(groups, opt, look)
-  local only, spread = opt.only_than or -math.huge, nil
+  local only = opt.only_than or -math.huge
   local named, key, from, to, called, shown = columns_of(opt)
   local spec, than = { key, from, to }, opt.than or opt.only_than
   for name, value in pairs(look or {}) do spec[name] = value end
   local name, has_key, as, is_thread
+  local function spread_of()
+    local columns = { from, to, title = "delay", unit = "ns", metric = "none" }
+    return opt.histogram and hist.log2(columns) or nil
+  end
+  local roles, threads = plain_roles(groups, opt)
+  if roles then
+    local times, spread, open = latency(spec), spread_of(), nil
+    name, as, open = plain_pairs(roles, threads, opt, times, spread)
+    named(name, nil, as)
+    return function()
+      local columns = { { called, shown }, { "start", name } }
+      return times, spread, still_open.report("no end yet", columns, open,
+        function(k, s) return { k, s.column2 } end)
+    end
+  end
   local pairs_named = {} ---@type table<number, string?>
   local add, times = delays.table(opt, spec, {
     span = function(_, e, delay, k, first, number)
@@ -271,11 +320,9 @@ function relation.delay(groups, opt, look)
       return { { "start", name(first) }, { "end", name(number) }, { called, shown(k) } }
     end,
   })
-  if opt.histogram then
-    spread = hist.log2 { from, to, title = "delay", unit = "ns", metric = "none" }
-  end
+  local spread = spread_of()
   local on, paired = { keep = than, around = than and opt.detail }, nil
-  on.start, paired, on.single = recursion(on)
+  on.start, paired, on.single = recursion.watch(on)
   function on.pair(start, e, number, k)
     paired()
     local delay, first = start.delay, start.from
@@ -331,54 +378,7 @@ function relation.kmemprof(groups, opt, optional)
   return function() return bytes, stacks end
 end
 
---- Returns the number of a system call.
-local function number_of(name) return calls_by_name.numbers("--only", name)[1] or -1 end
-
---- Measures how long system calls took, by call, and counts their errors. `groups` are
---- raw_syscalls:sys_enter and raw_syscalls:sys_exit.
-function relation.syscalls(groups, opt)
-  local than, only = opt.than or opt.only_than, opt.only_than or -math.huge
-  local function decode(_, _) return {} end
-  if than then syscall_args.print_calls() end
-  local _, has_key
-  local look = {
-    has_key = function(e, tid) return has_key(e, tid) end,
-    heading = function(tid, id) return { { "syscall", syscall_name(id) }, { "tid", tid } } end,
-  }
-  if than and not opt.detail then
-    function look.print(call, e, delay, _, id)
-      if delay <= than then return end
-      local shown = decode(id, call.event)
-      shown.syscall, shown.delay_us = syscall_name(id), delay / 1000
-      emit(call.event, e, shown)
-    end
-  end
-  local add, calls = delays.table(opt, { perins "tid", { "syscall", syscall_name } }, look)
-  local errors = kv { { "syscall", syscall_name }, { "error", errno_name }, count = "errors" }
-  local unpaired = kv { { "syscall", syscall_name }, "unpaired", count = "calls" }
-  local EXIT, EXIT_GROUP, EXECVE = number_of "exit", number_of "exit_group", number_of "execve"
-  _, has_key = relation.stages(groups, opt, {
-    keep = than, around = than and opt.detail,
-    key = function() return "_tid" end,
-    value = function(_, ev)
-      if than and ev.fields.args then decode = syscall_args.decoder() end
-      return "id"
-    end,
-    start = function(_, _, _, id)
-      if id == EXIT or id == EXIT_GROUP then unpaired:add(id, "does not return") end
-    end,
-    single = function(e)
-      if e.id == EXECVE and e.ret == 0 then unpaired:add(EXECVE, "began before the run") end
-    end,
-    pair = function(call, e, _, tid)
-      local delay, id, ret = call.delay, call.value, e.ret
-      -- Another number is the return from a signal handler.
-      if id ~= e.id or delay <= only then return end
-      add(call, e, delay, tid, id)
-      if ret < 0 and ret > -4096 then errors:add(id, ret) end
-    end,
-  })
-  return function() return calls, errors, unpaired end
-end
+--- Measures system calls; `groups` are raw_syscalls:sys_enter and raw_syscalls:sys_exit.
+relation.syscalls = require "syscall_delays"
 
 return relation

@@ -1,10 +1,10 @@
 //! The program that counts and sums the events of a tracepoint by key, so that no record is
 //! written.
 //!
-//! It finds the table of the current interval in an array of maps. User space exchanges the table
-//! there and waits until no program uses the old one; then the old one does not change any more.
-//! Each CPU has its own values. If a table has no room for a key, the event is added to the rest,
-//! one value per CPU.
+//! It reads once which of two tables is in use, so that all that it adds belongs to one interval.
+//! User space sets the other one and waits until no program uses the old one; then the old one does
+//! not change any more. Each CPU has its own values. If a table has no room for a key, the event is
+//! added to the rest, one value per CPU.
 //!
 //! It always returns 1: a program belongs to the tracepoint, not to a perf event, and 0 would drop
 //! the records of every other perf user.
@@ -51,12 +51,15 @@ pub struct CountedEvent {
     pub sums: Vec<SummedValue>,
     /// The name of a row: that of its first event that has one.
     pub name: Option<RecordText>,
+    /// Further values that the program reads.
+    pub further: Vec<IntegerNode>,
 }
 
 /// The layout of keys and values of a table, in words of 8 bytes.
 ///
 /// A value has the count; with `named`, the time of the first event with a name, 0 before it, and
-/// the name; then for each column the low and the high word of a sum of 128 bits.
+/// the name; then for each column that is not in `constants` the low and the high word of a sum of
+/// 128 bits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CountLayout {
     /// Words of each part of a key.
@@ -67,16 +70,19 @@ pub struct CountLayout {
     pub named: bool,
     /// Number of sums.
     pub sums: usize,
+    /// Columns to which each event adds the same, and that number: the count has them already.
+    pub constants: Vec<(usize, i128)>,
 }
 
 /// File descriptors of the maps of a program.
 #[derive(Clone, Copy, Debug)]
 pub struct CountMaps {
-    /// An array of maps, whose only element is the table; empty while nothing is counted.
-    pub table: i32,
-    /// An array whose only element is the index of the rest that is in use.
+    /// An array of maps: the two tables.
+    pub tables: i32,
+    /// An array whose only element is the index of the table in use; [`NO_TABLE`] while nothing is
+    /// counted.
     pub active: i32,
-    /// An array per CPU: two values for events without room in the table.
+    /// An array per CPU: for each table, the value of the events without room in it.
     pub rest: i32,
     /// An array per CPU: the number of operations that C does not define.
     pub undefined: i32,
@@ -84,10 +90,15 @@ pub struct CountMaps {
     pub scope: TaskScope,
 }
 
+/// The index of the table in use while nothing is counted.
+pub const NO_TABLE: u32 = 2;
+
 /// Offset from R10 of the key of an array, 4 bytes.
-const INDEX_AT: i16 = PROCESS_AT - 8;
+pub(super) const INDEX_AT: i16 = PROCESS_AT - 8;
+/// Offset from R10 of the index of the table in use, 4 bytes.
+pub(super) const TABLE_AT: i16 = INDEX_AT + 4;
 /// Bytes of a word.
-const WORD: usize = 8;
+pub(super) const WORD: usize = 8;
 /// Flag of an update: only if the key is not there.
 const NO_EXIST: i32 = 1;
 
@@ -97,9 +108,15 @@ impl CountLayout {
         self.key.iter().sum::<usize>() * WORD
     }
 
-    /// Returns the index of the low word of a sum.
+    /// Returns the index of the low word of a sum that is stored.
     pub fn sum_at(&self, column: usize) -> usize {
-        1 + if self.named { 1 + COMM_WORDS } else { 0 } + 2 * column
+        let constants = self.constants.iter().filter(|(of, _)| *of < column).count();
+        1 + if self.named { 1 + COMM_WORDS } else { 0 } + 2 * (column - constants)
+    }
+
+    /// Returns what each event adds to a column whose sum is not stored.
+    pub fn constant(&self, column: usize) -> Option<i128> {
+        self.constants.iter().find(|(of, _)| *of == column).map(|(_, constant)| *constant)
     }
 
     /// Returns the size of a value in bytes.
@@ -148,12 +165,12 @@ impl CountedEvent {
         code.set(UNDEFINED, 0);
         let rejected = code.label();
         filter(&mut code, rejected)?;
-        self.store_key(&mut code, key_at)?;
+        store_parts(&mut code, &self.key, key_at)?;
         find_value(&mut code, layout, maps, key_at, out);
         self.add(&mut code, layout)?;
         // Operations in a filter count, too.
         code.place(rejected);
-        add_undefined(&mut code, maps, out);
+        add_undefined(&mut code, maps.undefined, out);
         code.place(out);
         code.set(R0, 1);
         code.exit();
@@ -166,10 +183,12 @@ impl CountedEvent {
             KeyPart::Integer(node) => Some(node),
             KeyPart::Text(_) => None,
         });
-        key.chain(self.sums.iter().map(|sum| &sum.value)).any(|node| node.has(&is))
+        let sums = self.sums.iter().map(|sum| &sum.value);
+        key.chain(sums).chain(&self.further).any(|node| node.has(&is))
     }
 
-    fn find_task(&self, code: &mut Assembler, out: Label) {
+    /// Sets [`THREAD`], and stores the process; jumps to `out` for omitted threads.
+    pub(super) fn find_task(&self, code: &mut Assembler, out: Label) {
         code.call(BpfHelper::CurrentTask);
         code.copy_low(THREAD, R0);
         for thread in &self.omitted {
@@ -181,7 +200,8 @@ impl CountedEvent {
         }
     }
 
-    fn find_cpu(&self, code: &mut Assembler, out: Label) {
+    /// Stores the CPU; jumps to `out` on CPUs whose events are not counted.
+    pub(super) fn find_cpu(&self, code: &mut Assembler, out: Label) {
         if self.cpus.is_none() && !self.reads(|node| *node == IntegerNode::Cpu) {
             return;
         }
@@ -195,21 +215,6 @@ impl CountedEvent {
         }
         code.jump(out);
         code.place(found);
-    }
-
-    fn store_key(&self, code: &mut Assembler, key_at: i16) -> Option<()> {
-        let mut at = key_at;
-        for part in &self.key {
-            match part {
-                KeyPart::Integer(node) => {
-                    ExpressionWriter::new(code).value(node)?;
-                    code.store(AccessSize::B8, R10, at, R1);
-                }
-                KeyPart::Text(text) => text.store(code, R10, at)?,
-            }
-            at += (part.words() * WORD) as i16;
-        }
-        Some(())
     }
 
     /// Adds the event to the value in R8.
@@ -226,7 +231,7 @@ impl CountedEvent {
             name.store(code, R8, 2 * WORD as i16)?;
             code.place(known);
         }
-        for sum in &self.sums {
+        for sum in self.sums.iter().filter(|sum| layout.constant(sum.column).is_none()) {
             ExpressionWriter::new(code).value(&sum.value)?;
             let low = i16::try_from(layout.sum_at(sum.column) * WORD).ok()?;
             let carried = code.label();
@@ -247,13 +252,40 @@ impl CountedEvent {
     }
 }
 
+impl SummedValue {
+    /// Returns its value if that is the same for all events.
+    pub fn constant(&self) -> Option<i128> {
+        match &self.value {
+            IntegerNode::Constant(bits) if self.of.signed => Some(bits.cast_signed().into()),
+            IntegerNode::Constant(bits) => Some((*bits).into()),
+            _ => None,
+        }
+    }
+}
+
 impl KeyPart {
-    fn words(&self) -> usize {
+    /// Returns its size in words.
+    pub fn words(&self) -> usize {
         match self {
             KeyPart::Integer(_) => 1,
             KeyPart::Text(text) => text.words(),
         }
     }
+}
+
+/// Stores parts of a key at an offset from R10. Returns None if one is too large.
+pub(super) fn store_parts(code: &mut Assembler, parts: &[KeyPart], mut at: i16) -> Option<()> {
+    for part in parts {
+        match part {
+            KeyPart::Integer(node) => {
+                ExpressionWriter::new(code).value(node)?;
+                code.store(AccessSize::B8, R10, at, R1);
+            }
+            KeyPart::Text(text) => text.store(code, R10, at)?,
+        }
+        at += (part.words() * WORD) as i16;
+    }
+    Some(())
 }
 
 /// Sets R8 to the value of the key on the stack, or to that of the rest; jumps to `out` if there is
@@ -266,9 +298,34 @@ fn find_value(
     out: Label,
 ) {
     let found = code.label();
-    look_up(code, maps.table, Some(0));
+    find_active(code, maps.active, out);
+    find_table(code, maps.tables, out);
+    find_row(code, key_at, layout.value_bytes(), found);
+    look_up_at(code, maps.rest, TABLE_AT);
+    code.jump_if(JumpIf::Equal, R0, 0, out);
+    code.place(found);
+    code.copy(R8, R0);
+}
+
+/// Stores the index of the table in use at [`TABLE_AT`].
+pub(super) fn find_active(code: &mut Assembler, active: i32, out: Label) {
+    look_up(code, active, 0);
+    code.jump_if(JumpIf::Equal, R0, 0, out);
+    code.load(AccessSize::B4, R1, R0, 0);
+    code.store(AccessSize::B4, R10, TABLE_AT, R1);
+}
+
+/// Sets R8 to the table whose index [`find_active`] has stored; jumps to `out` if nothing is
+/// counted.
+pub(super) fn find_table(code: &mut Assembler, tables: i32, out: Label) {
+    look_up_at(code, tables, TABLE_AT);
     code.jump_if(JumpIf::Equal, R0, 0, out);
     code.copy(R8, R0);
+}
+
+/// Sets R0 to the value of the key at `key_at` in the table in R8 and jumps to `found`; adds the
+/// key if needed. The instructions behind run if it has no room. Uses the stack below the key.
+pub(super) fn find_row(code: &mut Assembler, key_at: i16, value_bytes: usize, found: Label) {
     let arguments = |code: &mut Assembler| {
         code.copy(R1, R8);
         code.copy(R2, R10);
@@ -277,7 +334,7 @@ fn find_value(
     arguments(code);
     code.call(BpfHelper::MapLookup);
     code.jump_if(JumpIf::Unequal, R0, 0, found);
-    let value_at = key_at - layout.value_bytes() as i16;
+    let value_at = key_at - value_bytes as i16;
     for at in (value_at..key_at).step_by(WORD) {
         code.store_constant(AccessSize::B8, R10, at, 0);
     }
@@ -290,31 +347,26 @@ fn find_value(
     arguments(code);
     code.call(BpfHelper::MapLookup);
     code.jump_if(JumpIf::Unequal, R0, 0, found);
-    look_up(code, maps.active, None);
-    code.jump_if(JumpIf::Equal, R0, 0, out);
-    code.load(AccessSize::B4, R1, R0, 0);
-    code.store(AccessSize::B4, R10, INDEX_AT, R1);
-    look_up(code, maps.rest, None);
-    code.jump_if(JumpIf::Equal, R0, 0, out);
-    code.place(found);
-    code.copy(R8, R0);
 }
 
-/// Looks up an element of an array: at `index`, or at that on the stack.
-fn look_up(code: &mut Assembler, map: i32, index: Option<i32>) {
-    if let Some(index) = index {
-        code.store_constant(AccessSize::B4, R10, INDEX_AT, index);
-    }
+/// Sets R0 to an element of an array.
+pub(super) fn look_up(code: &mut Assembler, map: i32, index: i32) {
+    code.store_constant(AccessSize::B4, R10, INDEX_AT, index);
+    look_up_at(code, map, INDEX_AT);
+}
+
+/// Sets R0 to the element of an array whose index is at an offset from R10.
+pub(super) fn look_up_at(code: &mut Assembler, map: i32, index_at: i16) {
     code.set_map(R1, map);
     code.copy(R2, R10);
-    code.add_constant(R2, INDEX_AT.into());
+    code.add_constant(R2, index_at.into());
     code.call(BpfHelper::MapLookup);
 }
 
 /// Adds the undefined operations of this event to the counter of the CPU.
-fn add_undefined(code: &mut Assembler, maps: CountMaps, out: Label) {
+pub(super) fn add_undefined(code: &mut Assembler, undefined: i32, out: Label) {
     code.jump_if(JumpIf::Equal, UNDEFINED, 0, out);
-    look_up(code, maps.undefined, Some(0));
+    look_up(code, undefined, 0);
     code.jump_if(JumpIf::Equal, R0, 0, out);
     code.load(AccessSize::B8, R1, R0, 0);
     code.add(R1, UNDEFINED);

@@ -1,7 +1,7 @@
 //! Tables of many columns of counts: which columns are shown, the row of their sums, and the blocks
 //! in which they fit a terminal.
 
-use super::layout::{MeasuredText, PlacedColumn, TableLayout, lay_out};
+use super::layout::{TableLayout, lay_out};
 use crate::base::report::draw::{Cell, Table};
 
 /// First cell of the row of sums.
@@ -9,8 +9,9 @@ const TOTAL: &str = "total";
 
 /// Lays a table out in blocks whose lines have at most `room` characters. Each block begins with
 /// the first column, and the last row of a table with several rows has the sums. Columns of zeros
-/// are omitted unless `all`; if every column is zero, the first is kept.
-pub(super) fn blocks(table: &Table, all: bool, room: Option<usize>) -> Vec<TableLayout> {
+/// are omitted unless `all`; if every column is zero, the first is kept. Returns the table with its
+/// sums, and its blocks.
+pub(super) fn blocks(table: &Table, all: bool, room: Option<usize>) -> (Table, Vec<TableLayout>) {
     let mut table = table.clone();
     if !all {
         omit_zeros(&mut table);
@@ -18,7 +19,8 @@ pub(super) fn blocks(table: &Table, all: bool, room: Option<usize>) -> Vec<Table
     if table.rows.len() > 1 {
         add_sums(&mut table);
     }
-    split(&lay_out(&table), room.unwrap_or(usize::MAX))
+    let blocks = split(&lay_out(&table), room.unwrap_or(usize::MAX));
+    (table, blocks)
 }
 
 fn omit_zeros(table: &mut Table) {
@@ -73,15 +75,9 @@ fn split(laid: &TableLayout, room: usize) -> Vec<TableLayout> {
 
 /// Returns the layout with these columns only.
 fn of_columns(laid: &TableLayout, shown: &[usize]) -> TableLayout {
-    let texts = |row: &Vec<MeasuredText>| -> Vec<MeasuredText> {
-        shown.iter().filter_map(|i| row.get(*i).cloned()).collect()
-    };
-    let columns: Vec<PlacedColumn> =
-        shown.iter().filter_map(|i| laid.columns.get(*i).cloned()).collect();
     TableLayout {
-        columns,
-        titles: texts(&laid.titles),
-        rows: laid.rows.iter().map(texts).collect(),
+        columns: shown.iter().filter_map(|i| laid.columns.get(*i).cloned()).collect(),
+        titles: shown.iter().filter_map(|i| laid.titles.get(*i).cloned()).collect(),
     }
 }
 
@@ -117,8 +113,10 @@ mod tests {
 
     fn lines(table: &Table, all: bool, room: usize) -> Vec<String> {
         let mut lines = Vec::new();
-        for block in blocks(table, all, Some(room)) {
-            for row in std::iter::once(&block.titles).chain(&block.rows) {
+        let (table, blocks) = blocks(table, all, Some(room));
+        for block in blocks {
+            let rows = table.rows.iter().map(|row| block.row(row));
+            for row in std::iter::once(block.titles.clone()).chain(rows) {
                 let texts = row.iter().map(|cell| String::from_utf8_lossy(&cell.text));
                 lines.push(texts.collect::<Vec<_>>().join(" "));
             }

@@ -3,14 +3,16 @@
 use crate::base::report::draw::{Align, Cell, Column, Table};
 use crate::base::text::{escape, field};
 
-/// The columns of a table that text output shows, their titles, and the text of every row.
+/// The columns of a table that text output shows, and their titles.
+///
+/// Rows are formatted twice, for the widths and when they are printed: the texts of a table of 10^5
+/// rows would take more memory than all else of a run.
 pub(super) struct TableLayout {
     pub(super) columns: Vec<PlacedColumn>,
     pub(super) titles: Vec<MeasuredText>,
-    pub(super) rows: Vec<Vec<MeasuredText>>,
 }
 
-/// Formats the cells of a table and computes the widths of its columns.
+/// Formats the titles of a table and computes the widths of its columns.
 pub(super) fn lay_out(table: &Table) -> TableLayout {
     let columns: Vec<(usize, &Column)> =
         table.columns.iter().enumerate().filter(|(_, column)| !column.json_only).collect();
@@ -18,44 +20,49 @@ pub(super) fn lay_out(table: &Table) -> TableLayout {
         .iter()
         .map(|(_, column)| MeasuredText::of(|out| escape::push_shown(out, column.title.as_bytes())))
         .collect();
-    let decimals: Vec<Option<usize>> = columns
-        .iter()
-        .zip(&titles)
-        .map(|((i, column), title)| decimals(&table.rows, *i, column, title.width))
-        .collect();
-    let cells = columns.iter().zip(&decimals);
-    let rows: Vec<Vec<MeasuredText>> = table
-        .rows
-        .iter()
-        .map(|row| {
-            cells
-                .clone()
-                .map(|((i, _), n)| MeasuredText::cell(row.get(*i), *n).cut(row.get(*i)))
-                .collect()
-        })
-        .collect();
-    let columns = columns
-        .iter()
-        .enumerate()
-        .map(|(i, (at, column))| {
-            let cells = rows.iter().filter_map(|row| row.get(i)).chain(titles.get(i));
-            let width = cells.map(|cell| cell.width).fold(column.width, usize::max);
-            PlacedColumn {
-                width,
-                align: column.align,
-                arrow: column.arrow,
-                names: of_names(&table.rows, *at),
-                spare: column.spare,
+    let placed = columns.iter().zip(&titles).map(|((at, column), title)| {
+        let decimals = decimals(&table.rows, *at, column, title.width);
+        let widths =
+            table.rows.iter().map(|row| MeasuredText::fitting(row.get(*at), decimals).width);
+        let widest = widths.max().unwrap_or(0);
+        PlacedColumn {
+            at: *at,
+            decimals,
+            width: widest.max(title.width).max(column.width),
+            widest,
+            align: column.align,
+            arrow: column.arrow,
+            names: of_names(&table.rows, *at),
+            spare: column.spare,
+        }
+    });
+    TableLayout { columns: placed.collect(), titles }
+}
+
+impl TableLayout {
+    /// Returns the texts of a row of the table. Shortens those that are wider than their column.
+    pub(super) fn row(&self, cells: &[Cell]) -> Vec<MeasuredText> {
+        let text = |column: &PlacedColumn| {
+            let mut text = MeasuredText::fitting(cells.get(column.at), column.decimals);
+            if text.width > column.width {
+                shorten(&mut text.text, 0, column.width);
+                text.width = column.width;
             }
-        })
-        .collect();
-    TableLayout { columns, titles, rows }
+            text
+        };
+        self.columns.iter().map(text).collect()
+    }
 }
 
 /// A column with its final width.
 #[derive(Clone)]
 pub(super) struct PlacedColumn {
+    /// Its index in the table.
+    at: usize,
+    decimals: Option<usize>,
     pub(super) width: usize,
+    /// The width of its widest cell.
+    pub(super) widest: usize,
     pub(super) align: Align,
     pub(super) arrow: bool,
     /// Whether it shows names, which can be shortened, instead of numbers.
@@ -78,7 +85,11 @@ impl MeasuredText {
         MeasuredText { text, width }
     }
 
-    /// Shortens a stack that is too long for a column to its beginning.
+    /// Returns the text of a cell. A stack that is too long for a column is cut at its end.
+    fn fitting(cell: Option<&Cell>, decimals: Option<usize>) -> MeasuredText {
+        MeasuredText::cell(cell, decimals).cut(cell)
+    }
+
     fn cut(mut self, cell: Option<&Cell>) -> MeasuredText {
         if is_chain(cell) && self.width > STACK_WIDTH {
             let text = String::from_utf8_lossy(&self.text);
@@ -133,4 +144,34 @@ fn decimals(rows: &[Vec<Cell>], i: usize, column: &Column, title: usize) -> Opti
     let fits =
         |n: &usize| rows.iter().all(|row| MeasuredText::cell(row.get(i), Some(*n)).width <= room);
     Some((0..=wanted).rev().find(fits).unwrap_or(0))
+}
+
+/// Shortens the text from `start` on to `width` characters; keeps its beginning and its end.
+pub(super) fn shorten(out: &mut Vec<u8>, start: usize, width: usize) {
+    let text = String::from_utf8_lossy(out.get(start..).unwrap_or_default()).into_owned();
+    let count = text.chars().count();
+    let Some(kept) = width.checked_sub(1).filter(|_| count > width) else { return };
+    let head = kept.div_ceil(2);
+    let (front, back) = (text.chars().take(head), text.chars().skip(count - (kept - head)));
+    out.truncate(start);
+    out.extend_from_slice(front.chain(['…']).chain(back).collect::<String>().as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shortened(text: &str, width: usize) -> String {
+        let mut out = text.as_bytes().to_vec();
+        shorten(&mut out, 2, width);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_long_name_keeps_both_ends() {
+        assert_eq!(shortened("  std::vector<int>::push_back", 16), "  std::vec…sh_back");
+        assert_eq!(shortened("  träge", 4), "  tr…e");
+        assert_eq!(shortened("  träge", 5), "  träge");
+        assert_eq!(shortened("  träge", 1), "  …");
+    }
 }

@@ -4,7 +4,7 @@
 //! The layouts of histograms (bounds, counts, 40 stars) and of ruled tables are those of
 //! `funclatency` and similar tools.
 
-use super::layout::{MeasuredText, PlacedColumn, TableLayout, lay_out, long_stacks};
+use super::layout::{MeasuredText, PlacedColumn, TableLayout, lay_out, long_stacks, shorten};
 use super::{Colour, counts, shrink};
 use crate::base::report::draw::{Align, Cell, DrawnHistogram, Style, Table};
 use crate::base::text::{digits, escape, field};
@@ -54,12 +54,12 @@ pub(super) fn push_table(
     let below = long_stacks(table);
     let narrow = (!below.is_empty()).then(|| without(table, &below));
     if let Style::Counts { all } = table.style {
-        for block in counts::blocks(table, all, room) {
-            push_lines(out, &block, colour);
-        }
+        let (counted, blocks) = counts::blocks(table, all, room);
+        blocks.iter().for_each(|block| push_lines(out, &counted, block, colour));
         return Vec::new();
     }
-    let mut laid = lay_out(narrow.as_ref().unwrap_or(table));
+    let shown = narrow.as_ref().unwrap_or(table);
+    let mut laid = lay_out(shown);
     let omitted = match room {
         Some(room) => shrink::fit(&mut laid, room),
         None => {
@@ -67,18 +67,17 @@ pub(super) fn push_table(
             Vec::new()
         }
     };
-    let TableLayout { columns, titles, rows } = laid;
-    if columns.is_empty() && below.is_empty() {
+    if laid.columns.is_empty() && below.is_empty() {
         return omitted;
     }
-    painted(out, colour, BOLD, |out| push_row(out, &titles, &columns));
+    painted(out, colour, BOLD, |out| push_row(out, &laid.titles, &laid.columns));
     out.push(b'\n');
     if table.style == Style::Ruled {
-        push_rule(out, &columns);
+        push_rule(out, &laid.columns);
         out.push(b'\n');
     }
-    for (i, row) in rows.iter().enumerate() {
-        push_row(out, row, &columns);
+    for (i, row) in shown.rows.iter().enumerate() {
+        push_row(out, &laid.row(row), &laid.columns);
         out.push(b'\n');
         for (nth, column) in below.iter().enumerate() {
             let cell = table.rows.get(i).and_then(|row| row.get(*column));
@@ -100,7 +99,7 @@ fn push_below(out: &mut Vec<u8>, text: &str, room: Option<usize>) {
     let start = out.len();
     out.extend_from_slice(b"        ");
     escape::push_shown(out, text.as_bytes());
-    room.iter().for_each(|room| shrink::shorten(out, start, *room));
+    room.iter().for_each(|room| shorten(out, start, *room));
     out.push(b'\n');
 }
 
@@ -206,11 +205,11 @@ pub(super) fn push_pair(out: &mut Vec<u8>, name: &str, cell: &Cell) {
 }
 
 /// Appends the titles and the rows.
-fn push_lines(out: &mut Vec<u8>, laid: &TableLayout, colour: Colour) {
+fn push_lines(out: &mut Vec<u8>, table: &Table, laid: &TableLayout, colour: Colour) {
     painted(out, colour, BOLD, |out| push_row(out, &laid.titles, &laid.columns));
     out.push(b'\n');
-    for row in &laid.rows {
-        push_row(out, row, &laid.columns);
+    for row in &table.rows {
+        push_row(out, &laid.row(row), &laid.columns);
         out.push(b'\n');
     }
 }

@@ -4,22 +4,27 @@
 //! results; otherwise its events are recorded, and the script's handlers count.
 
 mod count_plan;
+mod pair_plan;
+mod pairs;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 
 use anyhow::{Context as _, bail};
 use count_plan::CountPlan;
+use pairs::KernelPairs;
 
 use super::counted_tasks::counted_tasks;
 use super::request::{CountingPlace, RunOptions, RunRequest};
 use crate::base::report::coverage::Coverage;
 use crate::base::report::draw::Level;
 use crate::base::text::units::counted;
+use crate::script::evsel::declared_pairs::DeclaredPairs;
 use crate::script::evsel::role::Role;
 use crate::script::host::Host;
 use crate::source::counting::followed_tasks::{CountedTasks, THREADS_MAX};
-use crate::source::counting::{Counting, WITH_MISSES};
+use crate::source::counting::{Counting, WITH_MISSES, entries_for_period};
+use crate::source::live::Live;
 use crate::source::request::{Opening, SourceRequest};
 use crate::sys::bpf::measure_runs;
 use crate::sys::machine::is_linux_since;
@@ -35,6 +40,7 @@ pub(super) struct KernelCounts {
     counting: Counting,
     /// The number of each table in the script.
     tables: Vec<usize>,
+    pairs: KernelPairs,
     roles: BTreeSet<u32>,
     collected_at: f64,
     /// The file that makes the kernel measure its programs, in the first second.
@@ -57,12 +63,13 @@ impl KernelCounts {
         source: &SourceRequest,
         openings: &mut Vec<Opening>,
     ) -> anyhow::Result<KernelCounts> {
-        let counts = KernelCounts::open_for(host, request, roles, source, &|_| true)?;
+        let pairs = host.declared_pairs().context("failed to read the pairs of a script")?;
+        let counts = KernelCounts::attach(host, request, roles, source, &|_| true, Some(pairs))?;
         counts.remove_from(openings);
         Ok(counts)
     }
 
-    /// Does the same for tables that only `wanted` roles count, at a prompt.
+    /// Does the same for tables that only `wanted` roles count, at a prompt, without pairs.
     ///
     /// # Errors
     /// As [`KernelCounts::open`].
@@ -73,6 +80,17 @@ impl KernelCounts {
         source: &SourceRequest,
         wanted: &dyn Fn(u32) -> bool,
     ) -> anyhow::Result<KernelCounts> {
+        KernelCounts::attach(host, request, roles, source, wanted, None)
+    }
+
+    fn attach(
+        host: &Host,
+        request: &RunRequest,
+        roles: &[Role],
+        source: &SourceRequest,
+        wanted: &dyn Fn(u32) -> bool,
+        pairs: Option<Vec<DeclaredPairs>>,
+    ) -> anyhow::Result<KernelCounts> {
         let settings = &request.options;
         if settings.counting == CountingPlace::User {
             return Ok(KernelCounts::default());
@@ -82,7 +100,9 @@ impl KernelCounts {
         let mut declared =
             host.declared_counts().context("failed to read the counts of a script")?;
         declared.retain(|(_, roles)| roles.clone().all(|role| wanted(role as u32)));
-        if declared.is_empty() && settings.counting == CountingPlace::Auto {
+        let is_quiet = |pairs: &Vec<_>| pairs.is_empty() && settings.verbose == 0;
+        let is_auto = settings.counting == CountingPlace::Auto;
+        if declared.is_empty() && is_auto && pairs.as_ref().is_none_or(is_quiet) {
             return Ok(counts);
         }
         let (tasks, of_run) = match counted_tasks(request, source) {
@@ -106,7 +126,9 @@ impl KernelCounts {
             }
         }
         let cpu = source.cpus.first().map_or(0, |cpu| *cpu);
-        match Counting::open(&tables, &tasks, cpu) {
+        let period = request.interval_ns().unwrap_or(u64::MAX).min(COLLECTED_NS as u64);
+        let entries = entries_for_period(period);
+        match Counting::open(&tables, &tasks, cpu, entries) {
             Ok(counting) => {
                 counts.roles = counting.roles();
                 (counts.counting, counts.tables) = (counting, numbers);
@@ -117,6 +139,10 @@ impl KernelCounts {
                 plan.in_user_space(&all, &why.to_string());
             }
         }
+        let tasks = of_run.map_or(Ok(&tasks), Err);
+        let pairs = pairs.unwrap_or_default();
+        counts.pairs = KernelPairs::open(host, &mut plan, pairs, tasks, cpu, entries);
+        counts.roles.extend(counts.pairs.roles());
         counts.report(host, &plan, wanted)?;
         Ok(counts)
     }
@@ -142,7 +168,9 @@ impl KernelCounts {
                     event.name
                 );
             }
-            if plan.settings.verbose > 0 {
+            // Without a declaration, only a tracepoint could be counted elsewhere.
+            let is_known = plan.reasons.contains_key(&role) || event.format().is_some();
+            if plan.settings.verbose > 0 && is_known {
                 let text = match reason {
                     None => format!("{}: counted in the kernel", event.name),
                     Some(why) => format!("{}: counted in user space: {why}", event.name),
@@ -177,10 +205,11 @@ impl KernelCounts {
     /// The kernel refuses the call.
     pub(super) fn begin(&mut self, settings: &RunOptions) -> anyhow::Result<()> {
         self.collected_at = FIRST_NS - COLLECTED_NS;
-        if settings.stats && !self.tables.is_empty() {
+        if settings.stats && !self.roles.is_empty() {
             self.measuring = measure_runs().ok();
         }
-        self.counting.begin().context("failed to start the counts in the kernel")
+        let begun = self.counting.begin().and_then(|()| self.pairs.begin());
+        begun.context("failed to start the counts in the kernel")
     }
 
     /// Stops counting and adds the last rows.
@@ -188,8 +217,9 @@ impl KernelCounts {
     /// # Errors
     /// As [`KernelCounts::collect`].
     pub(super) fn end(&mut self, host: &mut Host, now: f64) -> anyhow::Result<()> {
-        self.counting.stop().context("failed to stop the counts in the kernel")?;
-        let missed = self.counting.missed();
+        let stopped = self.counting.stop().and_then(|()| self.pairs.stop());
+        stopped.context("failed to stop the counts in the kernel")?;
+        let missed = self.counting.missed() + self.pairs.missed();
         if missed > 0 {
             let missed = counted(missed, "event");
             let text = format!(
@@ -197,7 +227,7 @@ impl KernelCounts {
             );
             host.context().note(Level::Warning, &text);
         }
-        let unfollowed = self.counting.unfollowed();
+        let unfollowed = self.counting.unfollowed() + self.pairs.unfollowed();
         if unfollowed > 0 {
             let text = format!(
                 "{} not watched: at most {THREADS_MAX} threads are watched at once",
@@ -206,6 +236,15 @@ impl KernelCounts {
             host.context().note(Level::Warning, &text);
         }
         self.collect(host, now)
+    }
+
+    /// Does the same at the end of a run, and adds the starts without an end.
+    ///
+    /// # Errors
+    /// As [`KernelCounts::collect`].
+    pub(super) fn end_run(&mut self, host: &mut Host, live: &Live) -> anyhow::Result<()> {
+        self.end(host, live.now())?;
+        self.pairs.end(host, live.clock())
     }
 
     /// Adds what the kernel has counted so far to the tables of the script.
@@ -223,7 +262,8 @@ impl KernelCounts {
                 host.add_counted(*number, row);
             }
         });
-        added.context("failed to read the counts of the kernel")
+        added.context("failed to read the counts of the kernel")?;
+        self.pairs.collect(host)
     }
 
     /// Collects from time to time, so that the tables of the kernel have room.
@@ -231,10 +271,11 @@ impl KernelCounts {
     /// # Errors
     /// As [`KernelCounts::collect`].
     pub(super) fn collect_if_due(&mut self, host: &mut Host, now: f64) -> anyhow::Result<()> {
-        match self.tables.is_empty() || now < self.collected_at + COLLECTED_NS {
-            true => self.counting.prepare_next().context("failed to prepare the next interval"),
-            false => self.collect(host, now),
+        if self.roles.is_empty() || now < self.collected_at + COLLECTED_NS {
+            let prepared = self.counting.prepare_next().and_then(|()| self.pairs.prepare_next());
+            return prepared.context("failed to prepare the next interval");
         }
+        self.collect(host, now)
     }
 
     /// Adds what was missed.
@@ -243,16 +284,17 @@ impl KernelCounts {
             coverage.undelivered += self.counting.missed();
             coverage.undefined += self.counting.undefined();
         }
+        self.pairs.add_to(coverage);
     }
 
     /// Returns the mean nanoseconds of a program's run; None if none was measured.
     pub(super) fn program_ns(&self) -> Option<f64> {
-        let measured = self.counting.measured();
+        let measured = self.counting.measured().plus(self.pairs.measured());
         (measured.runs > 0).then(|| measured.ns as f64 / measured.runs as f64)
     }
 
     /// Returns the number of tracepoints that are closed at the end.
     pub(super) fn tracepoints(&self) -> usize {
-        self.counting.tracepoints()
+        self.counting.tracepoints() + self.pairs.tracepoints()
     }
 }

@@ -117,7 +117,7 @@ pub(super) fn run(
         &mut upkeep,
     );
     live.disable();
-    let counted = upkeep.counts.end(&mut host, live.now());
+    let counted = upkeep.counts.end_run(&mut host, &live);
     upkeep.changes.stop(&live);
     let ended = workload::ended(workload.as_mut());
     watched.and(counted).inspect_err(|_| workload::end(workload.as_mut(), host.context()))?;

@@ -19,6 +19,7 @@ mod interval;
 mod kind;
 mod measure;
 mod native;
+mod paired;
 mod settings;
 mod spec;
 mod stack;
@@ -33,6 +34,7 @@ use cells::TableParts;
 use declare::DeclaredAggregate;
 pub(super) use kind::drawn_kinds;
 use mlua::{Function, Lua, Table, Value};
+pub use paired::PairLosses;
 pub use settings::{AggregateSettings, WriteFlame};
 pub(super) use stack::frames_of;
 use std::{
@@ -152,7 +154,8 @@ impl Aggregates {
         self.0.stack_functions.borrow_mut().push((function.clone(), style));
     }
 
-    fn number(&self, value: &Value) -> Option<usize> {
+    /// Returns the number of the aggregate that an object stands for.
+    pub(super) fn number(&self, value: &Value) -> Option<usize> {
         value.as_table()?;
         self.0.handles.raw_get(value).ok().flatten()
     }

@@ -23,6 +23,7 @@ pub mod format;
 mod history;
 mod machine;
 mod note;
+mod paired;
 pub(super) mod period;
 mod printer;
 mod process;
@@ -62,6 +63,7 @@ pub(super) fn register(
     sample_fields::register(&api)?;
     expression::register(&api)?;
     evsel::register(&api, vm.is_unsafe())?;
+    paired::register(&api, vm.is_unsafe())?;
     emit::register(&api)?;
     span::register(&api)?;
     source::register(&api, vm.loader())?;

@@ -1,6 +1,7 @@
 //! The events that a script declares: selectors, options and filters, resolved to roles.
 
 pub mod declare;
+pub mod declared_pairs;
 pub mod derived;
 pub mod fields;
 pub(super) mod filter;

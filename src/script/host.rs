@@ -47,6 +47,7 @@ mod history;
 mod idle;
 pub mod job;
 mod memory;
+mod pairs;
 mod printers;
 pub(in crate::script) mod report;
 mod sample_parts;

@@ -25,6 +25,16 @@ pub enum KeyValue<'a> {
     Text(&'a [u8]),
 }
 
+impl KeyValue<'_> {
+    /// Reads the words of a part.
+    pub(super) fn read(part: &[u8], is_text: bool) -> KeyValue<'_> {
+        match is_text {
+            true => KeyValue::Text(until_nul(part)),
+            false => KeyValue::Integer(word(part, 0)),
+        }
+    }
+}
+
 /// Reads the rows of a table.
 pub(super) struct RowReader {
     layout: CountLayout,
@@ -38,10 +48,6 @@ impl RowReader {
         let texts = layout.texts.clone();
         let sums = vec![0; layout.sums];
         RowReader { layout, texts, sums }
-    }
-
-    pub(super) fn layout(&self) -> &CountLayout {
-        &self.layout
     }
 
     /// Passes the row of a key to `each`; `values` has the values of all CPUs. A key without events
@@ -66,6 +72,10 @@ impl RowReader {
                 name = value.get(16..32).map(until_nul);
             }
             for (column, sum) in self.sums.iter_mut().enumerate() {
+                if let Some(constant) = self.layout.constant(column) {
+                    *sum = sum.wrapping_add(constant.wrapping_mul(here.into()));
+                    continue;
+                }
                 let at = self.layout.sum_at(column);
                 let (low, high) = (word(value, at), word(value, at + 1));
                 *sum = sum.wrapping_add(i128::from(high.cast_signed()) << 64 | i128::from(low));
@@ -78,10 +88,7 @@ impl RowReader {
         let mut rest = key.unwrap_or_default();
         for (words, is_text) in self.layout.key.iter().zip(&self.texts) {
             let Some((part, behind)) = rest.split_at_checked(8 * words) else { break };
-            parts.push(match is_text {
-                true => KeyValue::Text(until_nul(part)),
-                false => KeyValue::Integer(word(part, 0)),
-            });
+            parts.push(KeyValue::read(part, *is_text));
             rest = behind;
         }
         let key = key.map(|_| &parts[..]);
@@ -105,7 +112,7 @@ mod tests {
     /// A key of a number and of text, a name, and two sums.
     fn reader() -> RowReader {
         let (key, texts) = (vec![1, 2], vec![false, true]);
-        RowReader::new(CountLayout { key, texts, named: true, sums: 2 })
+        RowReader::new(CountLayout { key, texts, named: true, sums: 2, constants: Vec::new() })
     }
 
     #[test]
@@ -125,6 +132,20 @@ mod tests {
             assert_eq!(row.key, Some(&[KeyValue::Integer(7), KeyValue::Text(b"ab")][..]));
             assert_eq!((row.count, row.name), (6, Some(&b"sixteen_bytes..."[..])));
             assert_eq!(row.sums, [3, 1 << 65]);
+            found += 1;
+        });
+        assert_eq!(found, 1);
+    }
+
+    #[test]
+    fn the_sum_of_a_constant_is_that_of_the_count() {
+        let (key, texts, constants) = (vec![1], vec![false], vec![(0, -3)]);
+        let layout = CountLayout { key, texts, named: false, sums: 2, constants };
+        assert_eq!(layout.value_bytes(), 24);
+        let values = bytes(&[2, 70, 0, 5, 1, 0]);
+        let mut found = 0;
+        RowReader::new(layout).row(Some(&bytes(&[7])), &values, &mut |row| {
+            assert_eq!((row.count, row.sums), (7, &[-21, 71][..]));
             found += 1;
         });
         assert_eq!(found, 1);

@@ -1,23 +1,29 @@
 //! Counts events in the kernel: a BPF program at each tracepoint adds to a table, and no record is
 //! written.
 //!
-//! A table has two maps: programs add to one, the other is empty. To read the table, the maps are
-//! exchanged, and the kernel waits until no program uses the old one (`TableSlot::set`). The
-//! values that are read and removed then are exact, and the next interval starts from zero.
+//! To read a table, its two maps are exchanged (`exchange`). The values that are read and removed
+//! then are exact, and the next interval starts from zero.
 //!
 //! A program hangs on the tracepoint, on all CPUs, as long as the perf event that holds it is open.
 //! That event is never enabled, so no record is written for it. Nothing is pinned: the kernel
 //! removes events, programs and maps with the process, however that ends.
 
+mod exchange;
 pub mod followed_tasks;
+pub mod pair_rows;
+pub mod pairs;
 
 use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::AsFd as _;
 use std::rc::Rc;
 
+use exchange::ExchangedTable;
+pub use exchange::entries_for_period;
+
 use super::counted_row::{CountedRow, RowReader};
 use super::open::attr;
+use crate::bpf::assembler::{Assembler, Label};
 use crate::bpf::count::{CountLayout, CountMaps, CountedEvent, KeyPart, SummedValue};
 use crate::bpf::expression::ExpressionWriter;
 use crate::bpf::integer::{IntegerNode, IntegerWidth};
@@ -27,10 +33,7 @@ use crate::event::filter::BoundFilter;
 use crate::event::kind::Event;
 use crate::event::sampling::Sampling;
 use crate::sys::attr::{Attr, EVERY_TASK, PerfTarget};
-use crate::sys::bpf::{
-    BpfMap, BpfMapType, BpfProgram, BpfProgramType, CountTable, MeasuredRuns, TableSlot,
-    possible_cpus,
-};
+use crate::sys::bpf::{BpfMap, BpfMapType, BpfProgram, BpfProgramType, MeasuredRuns};
 use crate::sys::errno::errno;
 use crate::sys::perf::PerfEvent;
 use crate::sys::refusal::{Refusal, RefusedCall};
@@ -40,17 +43,6 @@ use followed_tasks::{CountedTasks, FollowedTasks};
 pub const WITH_BATCHES: (u32, u32) = (5, 6);
 /// Kernel from which on programs of tracepoints count the events that they miss.
 pub const WITH_MISSES: (u32, u32) = (6, 7);
-
-/// Number of keys of a new table, which is created before the run begins: that takes milliseconds.
-const ENTRIES_FIRST: usize = 8192;
-/// Number of keys of the map of the second interval.
-const ENTRIES: usize = 32_768;
-/// Limit of the keys of a table.
-const ENTRIES_MAX: usize = 1 << 20;
-/// Limit of the memory of both maps of a table, in bytes.
-const BYTES_MAX: usize = 64 << 20;
-/// Bytes of an element besides its key and its values.
-const ELEMENT_BYTES: usize = 64;
 
 /// An event that is counted for a role of the script.
 pub struct CountedRole {
@@ -76,7 +68,8 @@ pub struct CountedTable {
 
 /// Returns why this kernel or user cannot count in the kernel; None if it can.
 pub fn refusal() -> Option<Refusal> {
-    let layout = CountLayout { key: vec![1], texts: vec![false], named: true, sums: 1 };
+    let layout =
+        CountLayout { key: vec![1], texts: vec![false], named: true, sums: 1, constants: vec![] };
     let key = vec![KeyPart::Integer(IntegerNode::Thread)];
     let sum = SummedValue { column: 0, value: IntegerNode::Cpu, of: IntegerWidth::ULONG };
     let name = Some(RecordText::Comm);
@@ -95,21 +88,12 @@ pub struct Counting {
 /// A table whose programs are attached.
 struct OpenTable {
     reader: RowReader,
-    slot: TableSlot,
-    /// The map that programs use while the table is not stopped.
-    map: CountTable,
-    /// The empty one.
-    spare: Option<CountTable>,
-    /// An array of one number: the index of the rest in use.
-    active: BpfMap,
-    /// The index of the rest in use.
-    rest_index: u32,
+    table: ExchangedTable,
     rest: BpfMap,
     undefined: BpfMap,
     /// The tasks whose events are counted.
     scope: TaskScope,
     programs: Vec<HeldProgram>,
-    is_counting: bool,
 }
 
 /// A program and the perf event that holds it.
@@ -135,9 +119,29 @@ impl HeldTracepoint {
     }
 }
 
+impl HeldProgram {
+    /// Attaches a program to the tracepoint of an event. `cpu` is any online CPU.
+    fn attach(
+        program: BpfProgram,
+        role: u32,
+        event: &Event,
+        cpu: u32,
+    ) -> Result<HeldProgram, Refusal> {
+        let tracepoint = HeldTracepoint::attach(&program, event, cpu)?;
+        Ok(HeldProgram { role, program, _tracepoint: tracepoint })
+    }
+
+    /// Returns the runs of programs that the kernel has measured.
+    fn measured<'a>(programs: impl Iterator<Item = &'a HeldProgram>) -> MeasuredRuns {
+        let measured = programs.map(|held| held.program.measured().unwrap_or_default());
+        measured.fold(MeasuredRuns::default(), MeasuredRuns::plus)
+    }
+}
+
 impl Counting {
     /// Loads and attaches the programs of tables, for events of these tasks. Nothing is counted
-    /// before [`Counting::begin`]. `cpu` is any online CPU.
+    /// before [`Counting::begin`]. `cpu` is any online CPU; each table has room for `entries` keys
+    /// before it grows.
     ///
     /// # Errors
     /// The kernel refuses a map, an event, a program or its attachment.
@@ -145,12 +149,14 @@ impl Counting {
         tables: &[CountedTable],
         tasks: &CountedTasks,
         cpu: u32,
+        entries: usize,
     ) -> Result<Counting, Refusal> {
         if tables.is_empty() {
             return Ok(Counting::default());
         }
         let tasks = FollowedTasks::open(tasks, cpu)?;
-        let tables = tables.iter().map(|table| OpenTable::open(table, tasks.scope(), cpu));
+        let open = |table| OpenTable::open(table, tasks.scope(), cpu, entries);
+        let tables = tables.iter().map(open);
         Ok(Counting { tables: tables.collect::<Result<_, _>>()?, tasks })
     }
 
@@ -164,11 +170,7 @@ impl Counting {
     /// # Errors
     /// The kernel refuses the call.
     pub fn begin(&mut self) -> io::Result<()> {
-        for table in &mut self.tables {
-            table.slot.set(&table.map)?;
-            table.is_counting = true;
-        }
-        Ok(())
+        self.tables.iter_mut().try_for_each(|table| table.table.begin())
     }
 
     /// Creates the maps of the next interval, once the run has begun: that takes some milliseconds.
@@ -176,7 +178,7 @@ impl Counting {
     /// # Errors
     /// The kernel refuses a map.
     pub fn prepare_next(&mut self) -> io::Result<()> {
-        self.tables.iter_mut().try_for_each(OpenTable::add_spare)
+        self.tables.iter_mut().try_for_each(|table| table.table.add_spare())
     }
 
     /// Passes all rows since the last call to `each`, with the index of their table, and starts
@@ -196,11 +198,7 @@ impl Counting {
     /// # Errors
     /// The kernel refuses the call.
     pub fn stop(&mut self) -> io::Result<()> {
-        for table in self.tables.iter_mut().filter(|table| table.is_counting) {
-            table.slot.clear()?;
-            table.is_counting = false;
-        }
-        Ok(())
+        self.tables.iter_mut().try_for_each(|table| table.table.stop())
     }
 
     /// Returns how many events were not counted because another program ran on the CPU.
@@ -211,11 +209,7 @@ impl Counting {
 
     /// Returns the runs of all programs that the kernel has measured.
     pub fn measured(&self) -> MeasuredRuns {
-        let programs = self.tables.iter().flat_map(|table| &table.programs);
-        programs.fold(MeasuredRuns::default(), |sum, held| {
-            let one = held.program.measured().unwrap_or_default();
-            MeasuredRuns { runs: sum.runs + one.runs, ns: sum.ns + one.ns }
-        })
+        HeldProgram::measured(self.tables.iter().flat_map(|table| &table.programs))
     }
 
     /// Returns how many children of watched threads were not watched for lack of room.
@@ -225,11 +219,7 @@ impl Counting {
 
     /// Returns how many operations on counted events C does not define.
     pub fn undefined(&self) -> u64 {
-        let of_table = |table: &OpenTable| {
-            let values = table.undefined.of_cpus(0).unwrap_or_default();
-            values.iter().filter_map(|value| word(value)).sum::<u64>()
-        };
-        self.tables.iter().map(of_table).sum()
+        self.tables.iter().map(|table| sum_of_cpus(&table.undefined)).sum()
     }
 
     /// Returns the number of tracepoints that are closed when this is dropped.
@@ -246,31 +236,27 @@ impl OpenTable {
         entries: usize,
         scope: TaskScope,
     ) -> Result<OpenTable, Refusal> {
-        let map = CountTable::create(layout.key_bytes(), layout.value_bytes(), entries)?;
         Ok(OpenTable {
             reader: RowReader::new(layout.clone()),
-            slot: TableSlot::create(&map)?,
-            map,
-            spare: None,
-            active: BpfMap::create(BpfMapType::Array, 4, 1)?,
-            rest_index: 0,
+            table: ExchangedTable::create(layout.key_bytes(), layout.value_bytes(), entries)?,
             rest: BpfMap::create(BpfMapType::PerCpuArray, layout.value_bytes(), 2)?,
             undefined: BpfMap::create(BpfMapType::PerCpuArray, 8, 1)?,
             scope,
             programs: Vec::new(),
-            is_counting: false,
         })
     }
 
-    fn open(table: &CountedTable, scope: TaskScope, cpu: u32) -> Result<OpenTable, Refusal> {
+    fn open(
+        table: &CountedTable,
+        scope: TaskScope,
+        cpu: u32,
+        entries: usize,
+    ) -> Result<OpenTable, Refusal> {
         let layout = &table.layout;
-        let cpus = possible_cpus().map_err(|why| refused(errno(&why)))?;
-        let mut open =
-            OpenTable::create(layout, ENTRIES_FIRST.min(entries_max(layout, cpus)), scope)?;
+        let mut open = OpenTable::create(layout, entries, scope)?;
         for role in &table.roles {
             let program = open.load(layout, &role.counted, &role.filters, &role.conditions)?;
-            let tracepoint = HeldTracepoint::attach(&program, &role.event, cpu)?;
-            open.programs.push(HeldProgram { role: role.role, program, _tracepoint: tracepoint });
+            open.programs.push(HeldProgram::attach(program, role.role, &role.event, cpu)?);
         }
         Ok(open)
     }
@@ -283,83 +269,42 @@ impl OpenTable {
         conditions: &[IntegerNode],
     ) -> Result<BpfProgram, Refusal> {
         let maps = CountMaps {
-            table: self.slot.number(),
-            active: self.active.number(),
+            tables: self.table.slots(),
+            active: self.table.active(),
             rest: self.rest.number(),
             undefined: self.undefined.number(),
             scope: self.scope,
         };
-        let code = counted.program(layout, maps, |code, fail| {
-            filters.iter().for_each(|filter| filter.assemble(code, fail));
-            conditions.iter().try_for_each(|node| ExpressionWriter::new(code).condition(node, fail))
-        });
+        let code =
+            counted.program(layout, maps, |code, fail| check(code, fail, filters, conditions));
         let code = code.ok_or_else(|| refused(libc::E2BIG))?;
         BpfProgram::load(BpfProgramType::Tracepoint, &code)
     }
 
     fn collect(&mut self, each: &mut dyn FnMut(&CountedRow<'_>)) -> io::Result<()> {
-        let old_rest = self.rest_index;
-        if self.is_counting {
-            self.add_spare()?;
-            // Before the exchange, which waits for the programs that may use the old one.
-            self.rest_index = 1 - old_rest;
-            self.active.set_number(0, self.rest_index)?;
-            if let Some(spare) = self.spare.as_mut() {
-                self.slot.set(spare)?;
-                std::mem::swap(spare, &mut self.map);
-            }
-        }
-        let old = self.spare.as_mut().filter(|_| self.is_counting).unwrap_or(&mut self.map);
         let reader = &mut self.reader;
-        let keys = old.take_all(&mut |key, values| reader.row(Some(key), values, each))?;
-        let is_nearly_full = keys * 4 > old.entries() * 3;
-        let rest = self.rest.of_cpus(old_rest)?.concat();
-        let has_rest = rest.iter().any(|byte| *byte != 0);
-        if has_rest {
-            self.rest.clear(old_rest)?;
-            reader.row(None, &rest, each);
+        let exchange =
+            self.table.exchange(&mut |key, values| reader.row(Some(key), values, each))?;
+        let rest = self.rest.of_cpus(exchange.index)?;
+        let events: u64 = rest.iter().filter_map(|value| word(value)).sum();
+        if events > 0 {
+            self.rest.clear(exchange.index)?;
+            reader.row(None, &rest.concat(), each);
         }
-        if self.is_counting {
-            self.grow(has_rest || is_nearly_full);
-        }
+        self.table.grow(&exchange, events);
         Ok(())
-    }
-
-    /// Creates the empty map, if there is none.
-    fn add_spare(&mut self) -> io::Result<()> {
-        if self.spare.is_none() {
-            let most = entries_max(self.reader.layout(), possible_cpus()?);
-            let spare = self.another(self.map.entries().max(ENTRIES).min(most));
-            let spare = spare.map_err(|why| io::Error::from_raw_os_error(why.errno))?;
-            self.spare = Some(spare);
-        }
-        Ok(())
-    }
-
-    fn another(&self, entries: usize) -> Result<CountTable, Refusal> {
-        let layout = self.reader.layout();
-        CountTable::create(layout.key_bytes(), layout.value_bytes(), entries)
-    }
-
-    /// Replaces the empty map if it has less room than the other one, or was nearly full. Without
-    /// memory for a larger one, it keeps its size.
-    fn grow(&mut self, was_nearly_full: bool) {
-        let most = entries_max(self.reader.layout(), possible_cpus().unwrap_or(1));
-        let Some(has) = self.spare.as_ref().map(CountTable::entries) else { return };
-        let grown = if was_nearly_full { (has * 4).min(most) } else { has };
-        let wanted = grown.max(self.map.entries());
-        if wanted > has
-            && let Ok(larger) = self.another(wanted)
-        {
-            self.spare = Some(larger);
-        }
     }
 }
 
-/// Returns the limit of the keys of a table.
-fn entries_max(layout: &CountLayout, cpus: usize) -> usize {
-    let bytes = ELEMENT_BYTES + layout.key_bytes() + layout.value_bytes() * cpus;
-    (BYTES_MAX / 2 / bytes).clamp(1, ENTRIES_MAX)
+/// Appends the filters and conditions of a role; they jump to `fail`.
+fn check(
+    code: &mut Assembler,
+    fail: Label,
+    filters: &[BoundFilter],
+    conditions: &[IntegerNode],
+) -> Option<()> {
+    filters.iter().for_each(|filter| filter.assemble(code, fail));
+    conditions.iter().try_for_each(|node| ExpressionWriter::new(code).condition(node, fail))
 }
 
 /// Returns the attr of the perf event that holds a program; it is never enabled.
@@ -368,8 +313,18 @@ fn attr_of(event: &Event) -> anyhow::Result<Attr> {
     attr::of_event(event.kind(), &Sampling { count: true, ..Sampling::default() }, common)
 }
 
+fn refused_by(why: &io::Error) -> Refusal {
+    refused(errno(why))
+}
+
 fn refused(errno: i32) -> Refusal {
     Refusal::new("BPF", RefusedCall::Bpf(""), errno)
+}
+
+/// Returns the sum of the first word over all CPUs.
+fn sum_of_cpus(map: &BpfMap) -> u64 {
+    let values = map.of_cpus(0).unwrap_or_default();
+    values.iter().filter_map(|value| word(value)).sum()
 }
 
 fn word(bytes: &[u8]) -> Option<u64> {

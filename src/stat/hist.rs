@@ -206,6 +206,29 @@ impl Histograms {
         }
     }
 
+    /// Adds values that the kernel has counted by bucket, a value of each with its count, and their
+    /// sum; without a key, to the folded keys.
+    pub fn add_counted(&mut self, key: Option<&[Word]>, buckets: &[(u64, u64)], sum: f64) {
+        let row = key.map(|key| self.row(key));
+        for (value, count) in buckets {
+            let bucket = self.scale.bucket(*value as f64);
+            let place = match row {
+                Some(row) => self.counts.get_mut(row * self.stride + bucket),
+                None => self.folded.get_mut(bucket),
+            };
+            place.into_iter().for_each(|place| *place += count);
+        }
+        match row.and_then(|row| self.sums.get_mut(row)) {
+            Some(into) => *into += sum,
+            None => {
+                let count: u64 = buckets.iter().map(|(_, count)| count).sum();
+                self.folded_keys += count;
+                self.losses.evicted += count;
+                self.folded_sum += sum;
+            }
+        }
+    }
+
     #[inline(always)]
     fn row(&mut self, key: &[Word]) -> usize {
         match self.keys.find_recent(key) {

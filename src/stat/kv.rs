@@ -282,7 +282,8 @@ impl Kv {
         }
     }
 
-    fn row_at(&self, row: usize) -> KvRow<'_> {
+    /// Returns the row with a number of [`Kv::numbered_rows`].
+    pub fn row_at(&self, row: usize) -> KvRow<'_> {
         let sums = row * self.shape.sums..(row + 1) * self.shape.sums;
         KvRow {
             key: self.keys.key(row),

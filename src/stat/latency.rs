@@ -19,6 +19,10 @@ use hdrhistogram::Histogram;
 use std::cmp::Ordering;
 use std::rc::Rc;
 
+mod measured;
+
+pub use measured::MeasuredDelays;
+
 /// Longer values (4.9 hours) count as this one in percentiles, but not in total and max.
 const LONGEST_NS: f64 = (1u64 << 44) as f64;
 

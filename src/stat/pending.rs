@@ -10,6 +10,7 @@
 //! With [`PendingOptions::nested`], opening a key again begins a call inside the open one, and
 //! closing ends the innermost ([`Pending::close_call`]).
 
+mod counted;
 mod history_copy;
 mod iterate;
 mod leaf;
@@ -78,6 +79,8 @@ pub struct Pending {
     /// have ended unnoticed.
     unsure_until: f64,
     losses: PendingLosses,
+    /// Starts that the kernel keeps.
+    counted_open: u64,
     /// Slots opened so far, including those dropped at once.
     starts: u64,
 }
@@ -114,6 +117,7 @@ impl Pending {
             unsafe_until: f64::NEG_INFINITY,
             unsure_until: f64::NEG_INFINITY,
             losses: PendingLosses::default(),
+            counted_open: 0,
             starts: 0,
         }
     }
@@ -259,7 +263,8 @@ impl Pending {
     /// Returns how many slots were closed so far.
     pub fn ended(&self) -> u64 {
         let PendingLosses { unmatched, unsafe_, exited, evicted } = self.losses;
-        self.starts - (self.len() as u64 + unmatched + unsafe_ + exited + evicted).min(self.starts)
+        let open = self.len() as u64 + self.counted_open;
+        self.starts - (open + unmatched + unsafe_ + exited + evicted).min(self.starts)
     }
 
     /// Returns whether the keys are thread ids.

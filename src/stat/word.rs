@@ -49,6 +49,14 @@ impl Word {
         if is_string { Word::string(value as u32) } else { Word::number(value) }
     }
 
+    /// Returns the double as which Lua passes it, and whether that is a string id.
+    pub(super) fn passable(self) -> (f64, bool) {
+        match self.part() {
+            WordContent::Number(value) => (value, false),
+            WordContent::String(id) => (f64::from(id), true),
+        }
+    }
+
     /// Returns the 64 bits, which are equal only for equal words.
     #[inline]
     pub(super) fn bits(self) -> u64 {

@@ -12,12 +12,13 @@ use super::errno::errno;
 use super::refusal::{Refusal, RefusedCall};
 use crate::base::text::cpulist;
 use attr::{BpfAttr, owned};
-pub use count_table::{CountTable, TableSlot};
+pub use count_table::{CountTable, TableSlots};
 pub use link::{BpfLink, LinkedFunctions};
 pub use output_array::OutputArray;
 use perf_event_open_sys::ioctls;
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
+use std::sync::OnceLock;
 
 /// Commands of the call.
 const MAP_CREATE: libc::c_int = 0;
@@ -100,6 +101,13 @@ pub struct MeasuredRuns {
     pub runs: u64,
     /// Their time in nanoseconds.
     pub ns: u64,
+}
+
+impl MeasuredRuns {
+    /// Returns the sum of two.
+    pub fn plus(self, other: MeasuredRuns) -> MeasuredRuns {
+        MeasuredRuns { runs: self.runs + other.runs, ns: self.ns + other.ns }
+    }
 }
 
 /// A loaded program.
@@ -199,9 +207,14 @@ impl BpfMap {
 /// # Errors
 /// The file in /sys cannot be read.
 pub fn possible_cpus() -> io::Result<usize> {
+    static KNOWN: OnceLock<usize> = OnceLock::new();
+    if let Some(cpus) = KNOWN.get() {
+        return Ok(*cpus);
+    }
     let text = std::fs::read_to_string("/sys/devices/system/cpu/possible")?;
     let last = cpulist::parse(&text).ok().and_then(|cpus| cpus.last().copied());
-    last.map(|cpu| cpu as usize + 1).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    let cpus = last.map(|cpu| cpu as usize + 1).ok_or(io::ErrorKind::InvalidData)?;
+    Ok(*KNOWN.get_or_init(|| cpus))
 }
 
 impl BpfProgram {

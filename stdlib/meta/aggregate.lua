@@ -56,6 +56,56 @@ local l = {}
 ---@param ... number|string a value for each column
 function l:add(ns, ...) end
 
+--- Adds the delays between two events with equal keys, without a handler:
+--- `calls:between(enter, exit, { key = "_tid", rows = { "id" } })`. A start waits for its end in a
+--- `pending`; a second start with the same key replaces the first. The kernel measures if it can
+--- evaluate the expressions (see --where), and no record is written; otherwise the records are
+--- paired in user space, with the same results. See docs/in-kernel.md.
+---
+--- A side is an evsel, a table with one and its own expressions, or a list of such tables. An
+--- evsel may be in both sides: it is an end before it is a start. Returns the pending of the
+--- starts, which has the columns that come from starts as `column1`, `column2`, …
+---@param start perilune.PairSide
+---@param finish perilune.PairSide
+---@param of perilune.PairOptions
+---@return perilune.Pending
+function l:between(start, finish, of) end
+
+---@alias perilune.PairSide perilune.Evsel|perilune.PairEvent|perilune.PairEvent[]
+
+---@class perilune.PairEvent
+---@field [1] perilune.Evsel
+---@field key? string its key, if it differs from that of the options
+---@field same? string its expression for `same`
+---@field where? string an expression that is not 0 for the events of the pair
+---@field rows? table<integer, string> its expressions of columns, by their index
+
+---@class perilune.PairOptions
+---@field key? string the expression that is equal at both events
+---@field same? string an expression; a pair with different values is not added
+--- An expression of the end for each column. A column that the end does not have is that of the
+--- start: `{ begins, rows = { [2] = "vec" } }`.
+---@field rows? table<integer, string>
+---@field threads? boolean whether keys are threads, whose starts are dropped when they end
+---@field longer? number nanoseconds; shorter delays and this one are not added
+---@field age? number nanoseconds after which a start is dropped
+--- The delays are also added to it, with these columns.
+---@field histogram? { [1]: perilune.Hist, columns?: integer[] }
+---@field counts? perilune.PairCount[]
+---@field nested? string note for a run whose ends show that starts were replaced by nested ones
+--- Is called for each pair, after its delay was added, with the values of the columns. It needs
+--- records; `needs` is the reason that -v prints. `keep` keeps the event of the start.
+---@field pair? fun(start: perilune.State, e: perilune.Sample, delay: number, ...: any)
+---@field needs? string
+---@field keep? boolean
+
+--- Counts some of the events: starts, ends without a start (`single`), or ends of recorded pairs.
+---@class perilune.PairCount
+---@field [1] perilune.Kv without sums
+---@field at "start"|"single"|"pair"
+---@field where? string an expression that is not 0 for the counted events
+---@field key string[] an expression for each column of the key
+
 --- Iterates over the rows: `for comm, s in slept:each() do … s.total … end`. Times are nanoseconds.
 ---@return fun(): ...
 function l:each() end

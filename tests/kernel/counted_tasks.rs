@@ -113,13 +113,50 @@ fn a_command_is_counted_from_its_exec_to_the_end_of_its_children() {
 }
 
 /// A cgroup that is removed at the end.
-struct MadeCgroup(PathBuf);
+pub(crate) struct MadeCgroup {
+    /// Its name.
+    pub(crate) name: String,
+    folder: PathBuf,
+}
+
+impl MadeCgroup {
+    /// Creates a cgroup; ends the test if its tasks cannot be watched in the kernel.
+    pub(crate) fn create(name: &str) -> MadeCgroup {
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+        let of = |kind: &str, option: &str| {
+            let mut mounts = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+            let found = mounts.find(|mount| mount[2] == kind && mount[3].contains(option));
+            found.map(|mount| PathBuf::from(mount[1]))
+        };
+        let Some(root) = of("cgroup2", "").filter(|_| of("cgroup", "perf_event").is_none()) else {
+            skip_anywhere("the perf_event controller has no cgroup hierarchy of version 2");
+        };
+        let name = format!("perilune-{name}-{}", std::process::id());
+        MadeCgroup { folder: root.join(&name), name }.made()
+    }
+
+    /// Creates a cgroup in it.
+    fn inner(&self) -> MadeCgroup {
+        let name = "inner".to_owned();
+        MadeCgroup { folder: self.folder.join(&name), name }.made()
+    }
+
+    fn made(self) -> MadeCgroup {
+        fs::create_dir_all(&self.folder).expect("cgroups can be made");
+        self
+    }
+
+    /// Moves a task into it.
+    pub(crate) fn add(&self, pid: u32) {
+        fs::write(self.folder.join("cgroup.procs"), pid.to_string()).expect("a task can move");
+    }
+}
 
 impl Drop for MadeCgroup {
     fn drop(&mut self) {
         // Its last task may still be exiting.
         for _ in 0..100 {
-            if fs::remove_dir(&self.0).is_ok() {
+            if fs::remove_dir(&self.folder).is_ok() {
                 return;
             }
             std::thread::sleep(Duration::from_millis(10));
@@ -129,27 +166,13 @@ impl Drop for MadeCgroup {
 
 fn the_members_of_a_cgroup_are_counted() {
     can_count();
-    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    let of = |kind: &str, option: &str| {
-        let mut mounts = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
-        let found = mounts.find(|mount| mount[2] == kind && mount[3].contains(option));
-        found.map(|mount| PathBuf::from(mount[1]))
-    };
-    let Some(root) = of("cgroup2", "").filter(|_| of("cgroup", "perf_event").is_none()) else {
-        skip_anywhere("the perf_event controller has no cgroup hierarchy of version 2");
-    };
-    let name = format!("perilune-counted-{}", std::process::id());
-    let folder = MadeCgroup(root.join(&name));
-    let inner = MadeCgroup(folder.0.join("inner"));
-    fs::create_dir_all(&inner.0).expect("cgroups can be made");
+    let group = MadeCgroup::create("counted");
+    let inner = group.inner();
     let (member, below, outside) =
         (load::getppid_in_tree(2, CALLS), load::getppid(CALLS), load::getppid(CALLS));
-    let add = |folder: &MadeCgroup, pid: u32| {
-        fs::write(folder.0.join("cgroup.procs"), pid.to_string()).expect("a task can move");
-    };
-    add(&folder, member.pid());
-    add(&inner, below.pid());
-    let tools = ["kernel", "user"].map(|place| top(place, &["--cgroup", &name]));
+    group.add(member.pid());
+    inner.add(below.pid());
+    let tools = ["kernel", "user"].map(|place| top(place, &["--cgroup", &group.name]));
     member.run();
     below.run();
     outside.run();

@@ -1,7 +1,7 @@
 //! Counts in the kernel: equal to those of user space and to what the load did.
 
 #[path = "../lua/expression/chance.rs"]
-mod chance;
+pub(crate) mod chance;
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -21,6 +21,7 @@ live_tests! {
     each_call_is_counted_in_the_kernel_and_by_records_beside_it,
     sums_names_and_two_events_of_a_table_equal_those_of_user_space,
     each_of_many_keys_has_its_count_and_keys_without_room_are_counted_together,
+    a_table_grows_to_the_keys_of_the_intervals_before,
     only_events_of_watched_cpus_are_counted,
     filters_are_checked_before_an_event_is_counted,
     short_lived_tasks_have_their_counts_and_names,
@@ -129,6 +130,38 @@ fn each_of_many_keys_has_its_count_and_keys_without_room_are_counted_together() 
     }
 }
 
+fn a_table_grows_to_the_keys_of_the_intervals_before() {
+    const KEYS: u32 = 60_000;
+    let load = Load::new(|| {
+        let first = u64::from(std::process::id()) << load::PROCESS_SHIFT;
+        for _ in 0..2 {
+            for argument in first..first + u64::from(KEYS) {
+                // SAFETY: the call takes no argument, and changes nothing.
+                unsafe { libc::syscall(libc::SYS_getppid, argument) };
+            }
+            // Both maps of the table are replaced.
+            std::thread::sleep(Duration::from_millis(3500));
+        }
+    });
+    let (number, shift, pid) = (libc::SYS_getppid, load::PROCESS_SHIFT, load.pid());
+    let filter = format!("id == {number} && args[0] >> {shift} == {pid}");
+    let event = format!("raw_syscalls:sys_enter/{filter}/key=args[0]/");
+    let tool = in_kernel(&["-e", &event, "-i", "1000"]);
+    load.run();
+    let run = tool.finish();
+    run.is_complete();
+    let (mut before, mut after, mut is_after) = ([0; 2], [0; 2], false);
+    for interval in run.of("coverage").filter(|coverage| coverage["final"] == false) {
+        let [events, evicted] =
+            ["events", "evicted"].map(|name| interval[name].as_u64().unwrap_or_default());
+        is_after = is_after || events == 0 && before[0] > 0;
+        let of_load = if is_after { &mut after } else { &mut before };
+        *of_load = [of_load[0] + events, of_load[1] + evicted];
+    }
+    assert_eq!([before[0], after[0]], [u64::from(KEYS); 2], "{:?}", run.coverage());
+    assert!(before[1] > 0 && after[1] == 0, "{before:?} {after:?}");
+}
+
 fn only_events_of_watched_cpus_are_counted() {
     let cpus = perilune::sys::cpus::online_cpus();
     let [first, .., last] = cpus[..] else { skip_anywhere("one CPU") };
@@ -178,7 +211,7 @@ fn short_lived_tasks_have_their_counts_and_names() {
 }
 
 /// Returns the numbers of the BPF programs that a process holds.
-fn programs_of(pid: u32) -> BTreeSet<u32> {
+pub(crate) fn programs_of(pid: u32) -> BTreeSet<u32> {
     let files = std::fs::read_dir(format!("/proc/{pid}/fdinfo")).into_iter().flatten().flatten();
     let texts = files.filter_map(|file| std::fs::read_to_string(file.path()).ok());
     let number = |text: String| {
@@ -188,7 +221,7 @@ fn programs_of(pid: u32) -> BTreeSet<u32> {
 }
 
 /// Returns the numbers of all BPF programs of the kernel.
-fn programs() -> BTreeSet<u32> {
+pub(crate) fn programs() -> BTreeSet<u32> {
     /// `BPF_PROG_GET_NEXT_ID`
     const NEXT: libc::c_int = 11;
     let (mut found, mut last) = (BTreeSet::new(), 0u32);
@@ -281,7 +314,7 @@ fn a_script_counts_in_the_kernel_by_declaring() {
 }
 
 /// The fields of random expressions, each at a multiple of its size.
-const FORMAT: &str = "name: extremes\nID: 7\nformat:\n\
+pub(crate) const FORMAT: &str = "name: extremes\nID: 7\nformat:\n\
     \tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\
     \tfield:signed char sb;\toffset:8;\tsize:1;\tsigned:1;\n\
     \tfield:unsigned char ub;\toffset:9;\tsize:1;\tsigned:0;\n\

@@ -45,6 +45,9 @@ mod opening;
 mod page_faults;
 #[cfg(target_arch = "x86_64")]
 mod page_tables;
+mod pair_programs;
+mod paired;
+mod paired_tasks;
 mod pmu;
 mod profile;
 mod profiles;
@@ -111,6 +114,9 @@ fn main() -> ExitCode {
         files::tests(),
         counted_tasks::tests(),
         counting::tests(),
+        pair_programs::tests(),
+        paired::tests(),
+        paired_tasks::tests(),
         cpu_time::tests(),
         flames::tests(),
         functions::tests(),

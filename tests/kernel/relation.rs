@@ -148,6 +148,7 @@ fn a_run_with_lost_events_relates_fewer_and_reports_it() {
     let of = load.pid().to_string();
     let (enter, exit) = ("raw_syscalls:sys_enter", "raw_syscalls:sys_exit");
     let args = ["multi-trace", "-e", enter, "-e", exit, "-k", "_tid", "-p", &of, "-m", "1"];
+    let args = [&args[..], &["--where", "user"]].concat();
     let run = watch(&args, load);
     let lost = run.coverage()["lost"].as_u64().unwrap_or_default();
     let seen = calls(&run, |_| true);

@@ -5,6 +5,7 @@ mod expression;
 mod fields;
 mod many_cpus;
 mod meta;
+mod pairs;
 mod patterns;
 mod sample_fields;
 mod sample_parts;

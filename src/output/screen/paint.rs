@@ -184,8 +184,8 @@ impl Canvas<'_> {
             if self.row >= end {
                 break;
             }
-            if let Some(cells) = laid.rows.get(row) {
-                self.cells(&laid, cells, |_| Style::new());
+            if let Some(cells) = table.rows.get(row) {
+                self.cells(&laid, &laid.row(cells), |_| Style::new());
             }
         }
     }

@@ -5,7 +5,7 @@ use crate::base::report::draw::{EventLine, Stamp};
 use crate::base::report::frame::Frame;
 use crate::base::text::stack_style::StackStyle;
 use crate::base::text::{digits, escape, field};
-use crate::output::shrink;
+use crate::output::layout::shorten;
 
 /// Appends a tracepoint's record up to its name, in the format of ftrace.
 pub(super) fn push_record(out: &mut Vec<u8>, event: &EventLine<'_>) {
@@ -65,7 +65,7 @@ pub(super) fn push_stack(
         style.push(out, frame, if style.between.is_none() { ADDRESS } else { 0 });
         escape::show_from(out, text);
         if let (None, Some(room)) = (&style.between, room) {
-            shrink::shorten(out, start, room);
+            shorten(out, start, room);
         }
         match &style.between {
             Some(between) if i < last => out.extend_from_slice(between.as_bytes()),

@@ -43,7 +43,8 @@ impl CountPlan<'_> {
                     true => format!("{}: {why}", self.roles[role].event.name),
                     false => why,
                 };
-                roles.push(self.role(count, role, named).map_err(of_event)?);
+                let planned = self.event(role, |format| self.counted(count, format, named));
+                roles.push(planned.map_err(of_event)?);
             }
         }
         let first = roles.first().ok_or("it has no event")?;
@@ -54,43 +55,61 @@ impl CountPlan<'_> {
         if roles.iter().any(differs) {
             return Err("its keys differ in size or type".to_owned());
         }
-        let layout = CountLayout { key, texts, named, sums };
+        // Each event of a table with a single one adds to all of its columns.
+        let constants = match &roles[..] {
+            [role] => {
+                let sums = role.counted.sums.iter();
+                sums.filter_map(|sum| Some((sum.column, sum.constant()?))).collect()
+            }
+            _ => Vec::new(),
+        };
+        let layout = CountLayout { key, texts, named, sums, constants };
         match layout.fits() {
             true => Ok(CountedTable { layout, roles }),
             false => Err("its keys and sums are too large".to_owned()),
         }
     }
 
-    fn role(
+    /// Plans an event; `lower` returns its expressions.
+    pub(super) fn event(
         &self,
-        count: &DeclaredCount,
         index: usize,
-        named: bool,
+        lower: impl FnOnce(&Format) -> Result<CountedEvent, Reason>,
     ) -> Result<CountedRole, Reason> {
         let role = &self.roles[index];
         let event = &role.event;
         let Some(format) = event.kind().raw_format().filter(|_| !event.kind().is_probe()) else {
             return Err("it is not a tracepoint".to_owned());
         };
-        let Sampling { cpus, hide_self, functions, .. } = role.sampling.clone();
-        let plain = Sampling { cpus, hide_self, functions, ..Sampling::default() };
-        if role.sampling != plain {
+        let own = &role.sampling;
+        let plain = Sampling {
+            cpus: own.cpus.clone(),
+            hide_self: own.hide_self,
+            functions: own.functions,
+            whole_cpus: own.whole_cpus,
+            all_tasks: own.all_tasks,
+            ..Sampling::default()
+        };
+        if *own != plain {
             return Err("its samples have options or fields of their own".to_owned());
         }
         if self.source.off.contains(&(index as u32)) {
             return Err("it is off at the start".to_owned());
         }
-        let mut event_counts = self.counted(count, format, named)?;
-        event_counts.cpus = self.cpus(role);
+        let mut event_counts = lower(format)?;
+        event_counts.cpus = if own.all_tasks { None } else { self.cpus(role) };
         let watches_tasks = self.source.tasks.is_some();
-        if watches_tasks && role.task.is_some() {
+        if watches_tasks && role.task.is_some()
+            || own.all_tasks && (watches_tasks || self.settings.cgroup.is_some())
+        {
             return Err("its events are about other tasks than those that raise them".to_owned());
         }
-        let omits_self = !self.source.watch_self && !event.is_scheduler_event() && !watches_tasks;
+        let watch_self = self.source.watch_self || own.all_tasks;
+        let omits_self = !watch_self && !event.is_scheduler_event() && !watches_tasks;
         if omits_self && event.is_interrupt() {
             return Err("only a record shows whether an interrupt hit perilune".to_owned());
         }
-        if omits_self || hide_self && !self.source.watch_self {
+        if omits_self || own.hide_self && !watch_self {
             event_counts.omitted.clone_from(&self.source.own_tids);
         }
         let mut planned = CountedRole {

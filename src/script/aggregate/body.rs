@@ -11,10 +11,12 @@ use crate::{
     },
     stat::{
         event_copy::CopyPosition,
+        hist::Histograms,
         history::History,
         kv::Kv,
+        latency::Latency,
         leaf::SharedAggregate,
-        pending::{PendingLosses, PendingState},
+        pending::{Pending, PendingLosses, PendingState},
         strings::Marks,
         word::Word,
     },
@@ -104,8 +106,8 @@ pub(super) trait AggregateBody {
         Ok(None)
     }
 
-    /// Returns the table to which rows of the kernel can be added.
-    fn counted_rows(&self) -> Option<&SharedAggregate<Kv>> {
+    /// Returns the structure to which results of the kernel can be added.
+    fn kernel_target(&self) -> Option<KernelTarget<'_>> {
         None
     }
 
@@ -118,6 +120,18 @@ pub(super) trait AggregateBody {
     fn is_freed_unheld(&self) -> bool {
         self.open_state().is_none()
     }
+}
+
+/// A structure to which results of programs in the kernel are added.
+pub(super) enum KernelTarget<'a> {
+    /// Counts and sums.
+    Rows(&'a SharedAggregate<Kv>),
+    /// Delays.
+    Delays(&'a SharedAggregate<Latency>),
+    /// Histograms of delays.
+    Histograms(&'a SharedAggregate<Histograms>),
+    /// Starts without an end.
+    Starts(&'a SharedAggregate<Pending>),
 }
 
 /// State between two events. It is dropped if lost events make it doubtful, or its task ends.

@@ -1,6 +1,7 @@
 //! Adds rows that the kernel has counted to the tables of scripts.
 
 use super::Aggregates;
+use super::body::KernelTarget;
 use crate::source::counted_row::{CountedRow, KeyValue};
 use crate::stat::strings::Strings;
 use crate::stat::sum::{I64_RANGE, Sum};
@@ -11,23 +12,29 @@ impl Aggregates {
     /// names.
     pub(in crate::script) fn shape_of_counts(&self, table: usize) -> Option<(usize, bool)> {
         let declared = self.one(table)?;
-        let kv = declared.body.counted_rows()?.borrow();
+        let KernelTarget::Rows(kv) = declared.body.kernel_target()? else { return None };
+        let kv = kv.borrow();
         Some((kv.sums(), kv.is_named()))
     }
 
     /// Adds a row that the kernel has counted.
     pub(in crate::script) fn add_counted(&self, table: usize, row: &CountedRow<'_>) {
         let Some(declared) = self.one(table) else { return };
-        let Some(kv) = declared.body.counted_rows() else { return };
+        let Some(KernelTarget::Rows(kv)) = declared.body.kernel_target() else { return };
         let strings = &self.0.strings;
         let key: Option<Vec<Word>> = {
             let mut strings = strings.borrow_mut();
-            row.key.map(|key| key.iter().map(|part| word(part, &mut strings)).collect())
+            row.key.map(|key| words(key, &mut strings))
         };
         let name = row.name.map(|name| strings.borrow_mut().intern(name));
         let sums: Vec<Sum> = row.sums.iter().map(|sum| Sum::whole(*sum)).collect();
         kv.borrow_mut().add_row(key.as_deref(), row.count, &sums, name);
     }
+}
+
+/// Returns the words of a key.
+pub(super) fn words(key: &[KeyValue<'_>], strings: &mut Strings) -> Vec<Word> {
+    key.iter().map(|part| word(part, strings)).collect()
 }
 
 /// Returns a part of a key as compiled expressions return it (`exact` in view.lua).

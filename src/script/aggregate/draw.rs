@@ -15,17 +15,43 @@ use std::collections::HashMap;
 /// Minimum width of a column with an arrow: fits names of tracepoints.
 const ARROW_WIDTH: usize = 19;
 
-/// A row whose key is not drawn yet. The key is None for the row of evicted keys.
+/// A row whose key is not drawn yet.
 pub(super) struct UndrawnRow {
-    pub(super) key: Option<Vec<Word>>,
-    pub(super) name: Option<u32>,
-    pub(super) cells: Vec<Cell>,
+    key: UndrawnKey,
+    name: Option<u32>,
+    cells: Vec<Cell>,
+}
+
+/// The key of a row. A key of one word is not allocated: there may be 10^5 rows.
+enum UndrawnKey {
+    /// That of the row of evicted keys.
+    Evicted,
+    One(Word),
+    Many(Box<[Word]>),
 }
 
 impl UndrawnRow {
-    /// Returns a row without a name.
+    /// Returns a row without a name; without a key, that of evicted keys.
     pub(super) fn new(key: Option<&[Word]>, cells: Vec<Cell>) -> UndrawnRow {
-        UndrawnRow { key: key.map(<[Word]>::to_vec), name: None, cells }
+        let key = match key {
+            None => UndrawnKey::Evicted,
+            Some([word]) => UndrawnKey::One(*word),
+            Some(words) => UndrawnKey::Many(words.into()),
+        };
+        UndrawnRow { key, name: None, cells }
+    }
+
+    /// Returns the row with the name of a string id.
+    pub(super) fn named(self, name: Option<u32>) -> UndrawnRow {
+        UndrawnRow { name, ..self }
+    }
+
+    fn key(&self) -> Option<&[Word]> {
+        match &self.key {
+            UndrawnKey::Evicted => None,
+            UndrawnKey::One(word) => Some(std::slice::from_ref(word)),
+            UndrawnKey::Many(words) => Some(words),
+        }
     }
 }
 
@@ -48,11 +74,15 @@ impl TableParts<'_> {
     pub(super) fn table(&self, undrawn: UndrawnTable<'_>) -> mlua::Result<Report> {
         let UndrawnTable { style, samples, mut columns, rows, hide_key, name } = undrawn;
         let (mut texts, mut names) = (self.texts(), HashMap::new());
-        let mut drawn = Vec::with_capacity(rows.len());
-        for row in rows {
-            let key = row.key.as_deref();
-            let mut cells = if hide_key { Vec::new() } else { self.key_cells(&mut texts, key)? };
-            cells.extend(row.cells);
+        let mut draw = |mut row: UndrawnRow| {
+            // In the memory of the row: there may be 10^5 of them.
+            let mut cells = std::mem::take(&mut row.cells);
+            let key = row.key();
+            if !hide_key {
+                let values = cells.len();
+                cells.extend(self.key_cells(&mut texts, key)?);
+                cells.rotate_left(values);
+            }
             match (name, key) {
                 (Some(_), None) if hide_key => cells.push(Cell::Text(EVICTED.to_owned())),
                 (Some(_), None) => cells.push(Cell::Empty),
@@ -65,7 +95,11 @@ impl TableParts<'_> {
                 }
                 (None, _) => {}
             }
-            drawn.push(cells);
+            mlua::Result::Ok(cells)
+        };
+        let mut drawn = Vec::with_capacity(rows.len());
+        for row in rows {
+            drawn.push(draw(row)?);
         }
         make_unique(&mut columns);
         Ok(Report::Table(Table {

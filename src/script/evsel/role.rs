@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::declared_pairs::DeclaredPairs;
 use super::remarks::EventRemarks;
 use super::sources::Sources;
 use crate::event::kind::COUNT_PREFIX;
@@ -40,6 +41,8 @@ pub struct Evsels {
     pub sources: Sources,
     /// Counts by key that need no handler.
     pub counts: Vec<DeclaredCount>,
+    /// Pairs of events that need no handler.
+    pub pairs: Vec<DeclaredPairs>,
     /// Selectors of the evsels, as typed.
     pub(super) used: BTreeSet<String>,
     /// The evsels, by their index in Lua.

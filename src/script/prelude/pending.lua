@@ -283,3 +283,4 @@ function env.pending(spec)
     len = function() return (len_leaf(pointer)) end,
   })
 end
+trusted.pending = env.pending

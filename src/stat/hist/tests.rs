@@ -132,3 +132,18 @@ fn a_weighted_value_counts_as_many_and_has_an_error() {
         assert_eq!(table.variances().unwrap(), (vec![12.0 * times as f64], 0.0));
     }
 }
+
+#[test]
+fn values_of_the_kernel_are_added_by_bucket() {
+    let (mut counted, mut added) =
+        (Histograms::new(Scale::Log2, 1, 1 << 20), Histograms::new(Scale::Log2, 1, 1 << 20));
+    let key = [Word::number(1.0)];
+    counted.add_counted(Some(&key), &[(0, 2), (300, 3), (1 << 44, 1)], 1.0);
+    for value in [0.0, 0.0, 300.0, 300.0, 300.0, (1u64 << 44) as f64] {
+        added.add(&key, value);
+    }
+    let buckets = |of: &Histograms| of.rows().map(|(_, buckets)| buckets).collect::<Vec<_>>();
+    assert_eq!(buckets(&counted), buckets(&added));
+    counted.add_counted(None, &[(300, 4)], 1200.0);
+    assert_eq!((counted.losses().evicted, counted.folded().map(|(keys, _)| keys)), (4, Some(4)));
+}

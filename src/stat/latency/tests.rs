@@ -130,3 +130,40 @@ fn a_weighted_latency_counts_as_many_and_has_an_error() {
     assert_eq!(timing.errors(), (error_of(72.0), error_of(72e6)));
     assert!((990.0..=1000.0).contains(&timing.percentile(50.0)), "{}", timing.percentile(50.0));
 }
+
+#[test]
+fn delays_of_the_kernel_have_the_percentiles_of_delays_that_are_added() {
+    let delays: Vec<u64> = (0..4000).map(|n| n * n * 37 % 9_000_001).collect();
+    let (mut measured, mut added) = (Latency::new(1, 1 << 20), Latency::new(1, 1 << 20));
+    for ns in &delays {
+        added.add(&number(1), *ns as f64);
+        let (shortest, _) = bucket_of(*ns as f64);
+        let one = MeasuredDelays {
+            count: 1,
+            sum_ns: u128::from(*ns),
+            least_ns: *ns,
+            greatest_ns: *ns,
+            buckets: &[(shortest.cast_unsigned(), 1)],
+        };
+        measured.add_measured(Some(&number(1)), &one);
+    }
+    let [(_, measured), (_, added)] = [&measured, &added].map(|all| all.rows().next().unwrap());
+    assert_eq!(measured.count(), added.count());
+    assert_eq!(measured.total().cell(), added.total().cell());
+    assert_eq!((measured.min(), measured.max()), (added.min(), added.max()));
+    for percent in [0.0, 1.0, 50.0, 95.0, 99.0, 100.0] {
+        assert_eq!(measured.percentile(percent), added.percentile(percent), "{percent}");
+    }
+    assert!(measured.buckets().eq(added.buckets()));
+}
+
+#[test]
+fn delays_of_the_kernel_without_a_key_are_folded() {
+    let mut latency = Latency::new(1, 1 << 20);
+    let (least_ns, greatest_ns) = (10, 20);
+    let all = MeasuredDelays { count: 2, sum_ns: 30, least_ns, greatest_ns, buckets: &[(10, 2)] };
+    latency.add_measured(None, &all);
+    assert_eq!(latency.losses().evicted, 2);
+    let (keys, timing) = latency.folded().unwrap();
+    assert_eq!((keys, timing.count(), timing.max()), (2, 2, 20.0));
+}

@@ -28,7 +28,7 @@ const MISTAKES: &[(&str, &str)] = &[
     ),
     ("kv { 'x', top = 0 }", "kv option 'top' must be at least 1"),
     ("kv { 1, 2 }", "kv column 1 is a integer; a column is \"name\", { \"title\", draw } or false"),
-    ("hist.log2 { step = 1 }", "hist.log2 has no option 'step'; it has title, unit, keep"),
+    ("hist.log2 { step = 1 }", "hist.log2 has no option 'step'; it has title, unit, keep, metric"),
     ("hist.linear { step = 1 }", "hist.linear needs `max`, the end of its last bucket"),
     ("hist.linear { step = 0, max = 5 }", "hist.linear: `step` must be at least 1"),
     ("rate {}", "rate has no `window`: rate { window = \"1s\" }"),

@@ -2,7 +2,7 @@
 //! step=1, max= }`: one histogram per key. `add(value, key…)`, `each()` → key…, buckets.
 
 use super::super::{
-    body::{AggregateBody, PushRow},
+    body::{AggregateBody, KernelTarget, PushRow},
     cells::TableParts,
     declare::{
         AggregateKind, DeclaredAggregate, NewAggregate, key_columns, present, share, value_and_keys,
@@ -192,6 +192,10 @@ impl AggregateBody for HistTable {
 
     fn has_total(&self) -> bool {
         self.of.has_total()
+    }
+
+    fn kernel_target(&self) -> Option<KernelTarget<'_>> {
+        Some(KernelTarget::Histograms(&self.of.live))
     }
 }
 

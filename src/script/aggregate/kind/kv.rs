@@ -2,7 +2,7 @@
 //! keep=bool }`: counts or sums by key.
 
 use super::super::{
-    body::{AggregateBody, PushRow},
+    body::{AggregateBody, KernelTarget, PushRow},
     cells::TableParts,
     declare::{
         AggregateKind, DeclaredAggregate, KindPrelude, NewAggregate, key_columns, keys, present,
@@ -149,12 +149,16 @@ impl KvLook {
 
 impl KvLook {
     /// Returns the cells of a row after its key: each number, with its error if it is estimated.
-    fn cells(&self, row: &KvRow<'_>) -> Vec<Cell> {
+    /// Has room for `further` cells.
+    fn cells(&self, row: &KvRow<'_>, further: usize) -> Vec<Cell> {
         let count = self.count.iter().map(|_| (Cell::Int(i128::from(row.count)), 0));
         let sums = row.sums.iter().map(Sum::cell).zip(1..);
         let error =
             |at: usize| row.variances.get(at).map(|variance| Cell::Num(error_of(*variance)));
-        count.chain(sums).flat_map(|(cell, at)| [Some(cell), error(at)]).flatten().collect()
+        let values = usize::from(self.count.is_some()) + row.sums.len() + row.variances.len();
+        let mut cells = Vec::with_capacity(values + further);
+        cells.extend(count.chain(sums).flat_map(|(cell, at)| [Some(cell), error(at)]).flatten());
+        cells
     }
 }
 
@@ -227,13 +231,13 @@ impl KvTable {
         let look = &self.look;
         let (rows, samples, is_estimated) = {
             let kv = kv.borrow();
-            let cells = |row: &KvRow<'_>| look.cells(row);
-            let drawn = |row: KvRow<'_>| UndrawnRow {
-                name: row.name,
-                ..UndrawnRow::new(Some(row.key), cells(&row))
-            };
-            let mut rows: Vec<UndrawnRow> = sorted(&kv, parts).into_iter().map(drawn).collect();
-            rows.truncate(look.top.unwrap_or(usize::MAX));
+            let keys = if look.hide_key { 0 } else { parts.columns.iter().flatten().count() };
+            let further = keys + usize::from(look.name.is_some());
+            let cells = |row: &KvRow<'_>| look.cells(row, further);
+            let drawn =
+                |row: KvRow<'_>| UndrawnRow::new(Some(row.key), cells(&row)).named(row.name);
+            let most = look.top.unwrap_or(usize::MAX);
+            let mut rows: Vec<UndrawnRow> = sorted(&kv, parts).take(most).map(drawn).collect();
             let folded = kv.folded();
             if folded.keys > 0 {
                 let (sums, variances) = (&folded.sums[..], &folded.variances[..]);
@@ -350,8 +354,8 @@ impl AggregateBody for KvTable {
         self.of.has_total()
     }
 
-    fn counted_rows(&self) -> Option<&SharedAggregate<Kv>> {
-        Some(&self.of.live)
+    fn kernel_target(&self) -> Option<KernelTarget<'_>> {
+        Some(KernelTarget::Rows(&self.of.live))
     }
 
     fn can_be_flame(&self) -> bool {
@@ -378,12 +382,14 @@ impl AggregateBody for KvTable {
     }
 }
 
-/// Returns the rows in drawing order.
-fn sorted<'t>(kv: &'t Kv, parts: &TableParts<'_>) -> Vec<KvRow<'t>> {
+/// Returns the rows in drawing order. Sorts their numbers, because there may be 10^5 of 72 bytes.
+fn sorted<'t>(kv: &'t Kv, parts: &TableParts<'_>) -> impl ExactSizeIterator<Item = KvRow<'t>> {
     let strings = parts.strings.borrow();
-    let mut rows: Vec<(usize, KvRow<'t>)> = kv.numbered_rows().collect();
+    let mut rows: Vec<u32> = kv.numbered_rows().map(|(number, _)| number as u32).collect();
     rows.sort_by(|a, b| {
-        kv.order(a.0, b.0).then_with(|| order_keys(a.1.key, b.1.key, |id| strings.get(id)))
+        let [a, b] = [*a, *b].map(|number| number as usize);
+        let keys = || order_keys(kv.row_at(a).key, kv.row_at(b).key, |id| strings.get(id));
+        kv.order(a, b).then_with(keys)
     });
-    rows.into_iter().map(|(_, row)| row).collect()
+    rows.into_iter().map(|number| kv.row_at(number as usize))
 }

@@ -2,10 +2,11 @@
 //! by key. `add(ns, key…)`, `each()` → key…, `{ calls total … }`.
 
 use super::super::{
-    body::{AggregateBody, PushRow},
+    body::{AggregateBody, KernelTarget, PushRow},
     cells::TableParts,
     declare::{
-        AggregateKind, DeclaredAggregate, NewAggregate, key_columns, present, share, value_and_keys,
+        AggregateKind, DeclaredAggregate, KindPrelude, NewAggregate, key_columns, named_leaves,
+        present, share, value_and_keys,
     },
     draw::{UndrawnRow, UndrawnTable},
     interval::Interval,
@@ -31,8 +32,18 @@ use crate::{
 use mlua::{IntoLua, Lua, Value};
 use std::{cell::RefCell, rc::Rc};
 
-pub(super) const KIND: AggregateKind =
-    AggregateKind { name: "latency", is_drawn: true, estimates: true, declare, prelude: None };
+pub(super) const KIND: AggregateKind = AggregateKind {
+    name: "latency",
+    is_drawn: true,
+    estimates: true,
+    declare,
+    prelude: Some(PRELUDE),
+};
+
+const PRELUDE: KindPrelude = KindPrelude {
+    source: include_str!("../../prelude/latency.lua"),
+    leaves: |lua| named_leaves(lua, []),
+};
 
 /// Size limit in bytes: a key has a large histogram.
 const BYTES: usize = 16 << 20;
@@ -204,6 +215,10 @@ impl AggregateBody for LatencyTable {
 
     fn has_total(&self) -> bool {
         self.of.has_total()
+    }
+
+    fn kernel_target(&self) -> Option<KernelTarget<'_>> {
+        Some(KernelTarget::Delays(&self.of.live))
     }
 }
 

@@ -1,7 +1,7 @@
 //! `pending { field…, key=, keep=bool, lost=, age=, nested=bool }`: state between two events.
 
 use super::super::{
-    body::{AggregateBody, OpenState, count_open},
+    body::{AggregateBody, KernelTarget, OpenState, count_open},
     declare::{AggregateKind, DeclaredAggregate, KindPrelude, NewAggregate, named_leaves, share},
     settings::AggregateSettings,
     spec::{AggregateSpec, Checked},
@@ -70,11 +70,16 @@ impl AggregateBody for PendingBody {
 
     fn count(&self, counts: &mut Coverage) {
         let pending = self.0.borrow();
-        count_open(counts, pending.losses(), pending.starts(), pending.len());
+        let open = pending.len() + pending.counted_open();
+        count_open(counts, pending.losses(), pending.starts(), open);
     }
 
     fn open_state(&self) -> Option<&dyn OpenState> {
         Some(self)
+    }
+
+    fn kernel_target(&self) -> Option<KernelTarget<'_>> {
+        Some(KernelTarget::Starts(&self.0))
     }
 }
 

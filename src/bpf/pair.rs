@@ -1,0 +1,223 @@
+//! The programs that pair two events of tracepoints by key, and add the delay between them to a
+//! table, so that no record is written.
+//!
+//! The program of the start stores the time by key in a map; that of the end takes it from there.
+//! All results are rows of one table, which is exchanged as that of a count ([`super::count`]), and
+//! counters beside it, so all of them are those of one interval. The first word of a row's key is
+//! the bucket of the delay, or the number of a count, so that a delay costs one look-up. A row has
+//! only the buckets in which there are delays.
+//!
+//! A start whose key is the thread or the CPU stays in its map with the time 0 after its end: the
+//! next one needs no lock, and no other CPU can use the key meanwhile. Others are removed, since
+//! their keys do not return.
+//!
+//! The programs always return 1: a program belongs to the tracepoint, not to a perf event, and 0
+//! would drop the records of every other perf user.
+
+pub mod layout;
+mod writer;
+
+use super::assembler::BpfRegister::*;
+use super::assembler::{AccessSize, Assembler, BpfHelper, JumpIf, Label};
+use super::count::{CountedEvent, KeyPart, add_undefined, find_active, find_table, store_parts};
+use super::expression::{CONTEXT, THREAD, UNDEFINED};
+use super::integer::IntegerNode;
+use super::task_scope::TaskScope;
+use layout::{PairCounter, PairLayout};
+use writer::{PairStack, PairWriter};
+
+/// File descriptors of the maps of a program.
+#[derive(Clone, Copy, Debug)]
+pub struct PairMaps {
+    /// An array of maps: the two tables.
+    pub tables: i32,
+    /// The starts, by key.
+    pub starts: i32,
+    /// An array whose only element is the index of the table in use, as in [`super::count`].
+    pub active: i32,
+    /// An array per CPU: for each table, the row of the delays without room in it, then that of
+    /// each count.
+    pub rest: i32,
+    /// An array per CPU: for each table, the number of delays without room in each bucket.
+    pub rest_buckets: i32,
+    /// An array per CPU: for each table, the values of [`PairCounter`] while it was in use.
+    pub counters: i32,
+    /// An array per CPU: the number of operations that C does not define.
+    pub undefined: i32,
+    /// The tasks whose events are paired.
+    pub scope: TaskScope,
+}
+
+/// An event of a pair.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PairedEvent {
+    /// Its threads and CPUs, and the key of the pair.
+    pub event: CountedEvent,
+    /// Its part.
+    pub part: PairPart,
+}
+
+/// The part of an event in a pair.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PairPart {
+    /// It begins a delay.
+    Start(PairStart),
+    /// It ends a delay.
+    Finish(PairFinish),
+}
+
+/// The start of a delay.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PairStart {
+    /// Values that are kept for the end.
+    pub kept: Vec<KeyPart>,
+    /// Counts of starts.
+    pub counts: Vec<PairCount>,
+}
+
+/// The end of a delay.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PairFinish {
+    /// A value that must be equal to a kept one, of one word, by the index of that.
+    pub same: Option<(IntegerNode, usize)>,
+    /// The key of the delay.
+    pub row: Vec<RowPart>,
+    /// Delays of at most this are not recorded.
+    pub longer_ns: Option<i64>,
+    /// Counts of pairs, but for those of different values and of too short delays.
+    pub counts: Vec<PairCount>,
+    /// Counts of ends without a start.
+    pub singles: Vec<PairCount>,
+}
+
+/// A part of the key of a delay.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RowPart {
+    /// A value of the end.
+    Own(KeyPart),
+    /// A kept value of the start, by its index.
+    Kept(usize),
+}
+
+/// A count by key of some of the events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PairCount {
+    /// Its index in [`PairLayout::counts`].
+    pub number: usize,
+    /// A value that must not be 0.
+    pub condition: Option<IntegerNode>,
+    /// Its key.
+    pub key: Vec<KeyPart>,
+}
+
+/// Returns whether programs for this layout fit their stack.
+pub fn fits(layout: &PairLayout) -> bool {
+    PairStack::of(layout).is_some()
+}
+
+impl PairedEvent {
+    /// Returns the program. It ignores the event where the instructions that `filter` appends jump
+    /// to its label; they find the record in R6 and the thread in R7, and may change R0 to R5.
+    ///
+    /// Returns None if an expression or the layout is too large.
+    pub fn program(
+        &self,
+        layout: &PairLayout,
+        maps: PairMaps,
+        filter: impl FnOnce(&mut Assembler, Label) -> Option<()>,
+    ) -> Option<Vec<u64>> {
+        let stack = PairStack::of(layout)?;
+        let mut code = Assembler::default();
+        let (out, end) = (code.label(), code.label());
+        let further = self.values().into_iter().cloned().collect();
+        let event = CountedEvent { further, ..self.event.clone() };
+        code.copy(CONTEXT, R1);
+        event.find_task(&mut code, out);
+        maps.scope.check(&mut code, out);
+        event.find_cpu(&mut code, out);
+        code.set(UNDEFINED, 0);
+        filter(&mut code, end)?;
+        find_active(&mut code, maps.active, out);
+        find_table(&mut code, maps.tables, out);
+        let mut writer = PairWriter { code: &mut code, layout, maps, stack, end };
+        match &self.part {
+            PairPart::Start(start) => {
+                store_parts(writer.code, &event.key, stack.pair)?;
+                writer.start(start)?;
+            }
+            PairPart::Finish(finish) => {
+                // As early as possible: the rest of the program is not a part of the delay.
+                writer.code.call(BpfHelper::TimeNs);
+                writer.code.store(AccessSize::B8, R10, stack.delay, R0);
+                store_parts(writer.code, &event.key, stack.pair)?;
+                writer.finish(finish)?;
+            }
+        }
+        code.place(end);
+        add_undefined(&mut code, maps.undefined, out);
+        code.place(out);
+        code.set(R0, 1);
+        code.exit();
+        code.finish()
+    }
+
+    /// Returns the expressions besides the key.
+    fn values(&self) -> Vec<&IntegerNode> {
+        let mut parts: Vec<&KeyPart> = Vec::new();
+        let mut values: Vec<&IntegerNode> = Vec::new();
+        let counts: Vec<&PairCount> = match &self.part {
+            PairPart::Start(start) => {
+                parts.extend(&start.kept);
+                start.counts.iter().collect()
+            }
+            PairPart::Finish(finish) => {
+                values.extend(finish.same.iter().map(|(node, _)| node));
+                parts.extend(finish.row.iter().filter_map(RowPart::own));
+                finish.counts.iter().chain(&finish.singles).collect()
+            }
+        };
+        for count in counts {
+            values.extend(&count.condition);
+            parts.extend(&count.key);
+        }
+        values.extend(parts.into_iter().filter_map(|part| match part {
+            KeyPart::Integer(node) => Some(node),
+            KeyPart::Text(_) => None,
+        }));
+        values
+    }
+}
+
+impl RowPart {
+    /// Returns a value of the end.
+    fn own(&self) -> Option<&KeyPart> {
+        match self {
+            RowPart::Own(part) => Some(part),
+            RowPart::Kept(_) => None,
+        }
+    }
+}
+
+/// Returns the program that removes the start of a thread that ends, at `sched:sched_process_exit`.
+pub fn exit_program(layout: &PairLayout, maps: PairMaps) -> Option<Vec<u64>> {
+    let stack = PairStack::of(layout)?;
+    let mut code = Assembler::default();
+    let (out, remove) = (code.label(), code.label());
+    code.call(BpfHelper::CurrentTask);
+    code.copy_low(THREAD, R0);
+    code.store(AccessSize::B8, R10, stack.pair, THREAD);
+    find_active(&mut code, maps.active, out);
+    find_table(&mut code, maps.tables, out);
+    let mut writer = PairWriter { code: &mut code, layout, maps, stack, end: out };
+    writer.find_start();
+    writer.code.jump_if(JumpIf::Equal, R0, 0, out);
+    writer.code.load(AccessSize::B8, R1, R0, 0);
+    writer.code.jump_if(JumpIf::Equal, R1, 0, remove);
+    writer.increment(PairCounter::Exited);
+    writer.code.place(remove);
+    writer.remove_start();
+    code.place(out);
+    code.set(R0, 1);
+    code.exit();
+    code.finish()
+}

@@ -1,0 +1,144 @@
+//! The layout of the maps of pairs ([`super`]), in words of 8 bytes.
+
+use crate::bpf::count::{KeyPart, WORD};
+
+/// The parts of a key.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeyShape {
+    /// The parts.
+    pub parts: Vec<PartShape>,
+}
+
+/// A part of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartShape {
+    /// Its size in words.
+    pub words: usize,
+    /// Whether it is text.
+    pub is_text: bool,
+}
+
+/// The layout of keys and values.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PairLayout {
+    /// The key of a pair.
+    pub pair: KeyShape,
+    /// The values that a start keeps, after its time.
+    pub kept: KeyShape,
+    /// The keys of delays, after the bucket.
+    pub row: KeyShape,
+    /// The keys of each count, after its number.
+    pub counts: Vec<KeyShape>,
+    /// Whether a start stays in its map, because its key is the thread or the CPU.
+    pub in_place: bool,
+}
+
+/// The content of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PairRowContent {
+    /// The delays of a bucket.
+    Delays(usize),
+    /// A count, by its number.
+    Count(usize),
+}
+
+/// Bytes of a row: the count; the sum of the delays, 128 bits; the complement of the least and the
+/// greatest delay.
+pub const ROW_BYTES: usize = 5 * WORD;
+/// Offset of the lower half of the sum.
+pub(super) const ROW_SUM: i16 = 8;
+/// Offset of the complement of the least delay.
+pub(super) const ROW_LEAST: i16 = 24;
+/// Offset of the greatest delay.
+pub(super) const ROW_GREATEST: i16 = 32;
+
+/// Added to the number of a count, so that it is not a bucket.
+const TAG: u64 = 1 << 16;
+
+/// A counter of all pairs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PairCounter {
+    /// Starts.
+    Starts,
+    /// Starts that a later one with the same key has replaced.
+    Unmatched,
+    /// Starts without room in the map.
+    Evicted,
+    /// Starts whose thread has ended.
+    Exited,
+    /// Ends without a start.
+    Singles,
+    /// Delays below 0: the clocks of two CPUs differ a little.
+    Disordered,
+    /// Delays that are too long for the buckets.
+    Clamped,
+    /// Pairs without a row: too short, of different values, or of a negative delay.
+    Unrecorded,
+}
+
+/// All counters, in the order of their words.
+pub const PAIR_COUNTERS: [PairCounter; 8] = [
+    PairCounter::Starts,
+    PairCounter::Unmatched,
+    PairCounter::Evicted,
+    PairCounter::Exited,
+    PairCounter::Singles,
+    PairCounter::Disordered,
+    PairCounter::Clamped,
+    PairCounter::Unrecorded,
+];
+
+impl PairCounter {
+    /// Returns the offset of its word.
+    pub(super) fn at(self) -> i16 {
+        (self as usize * WORD) as i16
+    }
+}
+
+impl KeyShape {
+    /// Returns the shape of parts.
+    pub fn of(parts: &[KeyPart]) -> KeyShape {
+        let shape = |part: &KeyPart| PartShape {
+            words: part.words(),
+            is_text: matches!(part, KeyPart::Text(_)),
+        };
+        KeyShape { parts: parts.iter().map(shape).collect() }
+    }
+
+    /// Returns the size in bytes.
+    pub fn bytes(&self) -> usize {
+        self.parts.iter().map(|part| part.words * WORD).sum()
+    }
+}
+
+impl PairLayout {
+    /// Returns the size of a start in bytes: its time and the kept values.
+    pub fn start_bytes(&self) -> usize {
+        WORD + self.kept.bytes()
+    }
+
+    /// Returns the size of a row's key in bytes: the bucket or the number of the count, then the
+    /// longest key.
+    pub fn key_bytes(&self) -> usize {
+        let counts = self.counts.iter().map(KeyShape::bytes);
+        WORD + counts.chain([self.row.bytes()]).max().unwrap_or(0)
+    }
+
+    /// Returns the number of rows of the rest of a table.
+    pub fn rest_rows(&self) -> usize {
+        1 + self.counts.len()
+    }
+
+    /// Returns the first word of the keys of a count.
+    pub(super) fn tag(count: usize) -> u64 {
+        TAG + count as u64
+    }
+
+    /// Returns the content of the row whose key begins with a word.
+    pub fn content(word: u64) -> PairRowContent {
+        match word.checked_sub(TAG) {
+            None => PairRowContent::Delays(word as usize),
+            Some(count) => PairRowContent::Count(count as usize),
+        }
+    }
+}

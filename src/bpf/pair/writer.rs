@@ -1,0 +1,317 @@
+//! Writes the parts of the programs of pairs.
+
+use super::layout::{PairCounter, PairLayout, ROW_BYTES, ROW_GREATEST, ROW_LEAST, ROW_SUM};
+use super::{PairCount, PairFinish, PairMaps, PairStart, RowPart};
+use crate::bpf::assembler::BpfRegister::*;
+use crate::bpf::assembler::{AccessSize, Assembler, BpfAlu, BpfHelper, JumpIf, Label};
+use crate::bpf::bucket::{BUCKETS, LONGEST_NS, find_bucket};
+use crate::bpf::count::{
+    INDEX_AT, KeyPart, TABLE_AT, WORD, find_row, find_table, look_up_at, store_parts,
+};
+use crate::bpf::expression::{ExpressionWriter, PROGRAM_STACK};
+
+/// Offsets from R10 of what a program has on the stack.
+#[derive(Clone, Copy)]
+pub(super) struct PairStack {
+    /// The delay.
+    pub(super) delay: i16,
+    /// The key of the pair.
+    pub(super) pair: i16,
+    /// The start: its time and the values that it keeps.
+    start: i16,
+    /// The key of a row. A new row is below.
+    row: i16,
+}
+
+impl PairStack {
+    /// Returns None if something does not fit.
+    pub(super) fn of(layout: &PairLayout) -> Option<PairStack> {
+        let delay = INDEX_AT - WORD as i16;
+        let pair = delay - i16::try_from(layout.pair.bytes()).ok()?;
+        let start = pair - i16::try_from(layout.start_bytes()).ok()?;
+        let row = start - i16::try_from(layout.key_bytes()).ok()?;
+        let used = usize::from(row.unsigned_abs()) + ROW_BYTES;
+        (used <= PROGRAM_STACK as usize).then_some(PairStack { delay, pair, start, row })
+    }
+}
+
+/// Appends the instructions of a program.
+pub(super) struct PairWriter<'a> {
+    pub(super) code: &'a mut Assembler,
+    pub(super) layout: &'a PairLayout,
+    pub(super) maps: PairMaps,
+    pub(super) stack: PairStack,
+    /// The end of the program.
+    pub(super) end: Label,
+}
+
+impl PairWriter<'_> {
+    /// Stores the start; it replaces an earlier one with the same key. Changes R8.
+    pub(super) fn start(&mut self, start: &PairStart) -> Option<()> {
+        let at = self.stack.start;
+        store_parts(self.code, &start.kept, at + WORD as i16)?;
+        self.find_start();
+        let [insert, stored] = [(); 2].map(|()| self.code.label());
+        self.code.jump_if(JumpIf::Equal, R0, 0, insert);
+        match self.layout.in_place {
+            true => {
+                self.overwrite_start();
+                self.code.jump(stored);
+            }
+            // Its end may remove it meanwhile, and another key take its place: only an update
+            // keeps out of that.
+            false => self.increment(PairCounter::Unmatched),
+        }
+        self.code.place(insert);
+        self.code.call(BpfHelper::TimeNs);
+        self.code.store(AccessSize::B8, R10, at, R0);
+        self.start_arguments();
+        self.code.copy(R3, R10);
+        self.code.add_constant(R3, at.into());
+        self.code.set(R4, 0);
+        self.code.call(BpfHelper::MapUpdate);
+        self.code.jump_if(JumpIf::Equal, R0, 0, stored);
+        self.increment(PairCounter::Evicted);
+        self.code.place(stored);
+        self.increment(PairCounter::Starts);
+        self.counts(&start.counts)
+    }
+
+    /// Writes the start over that in R0, which has ended if its time is 0.
+    fn overwrite_start(&mut self) {
+        let is_new = self.code.label();
+        self.code.copy(R8, R0);
+        self.code.load(AccessSize::B8, R1, R8, 0);
+        self.code.jump_if(JumpIf::Equal, R1, 0, is_new);
+        self.increment(PairCounter::Unmatched);
+        self.code.place(is_new);
+        for word in (WORD..self.layout.start_bytes()).step_by(WORD) {
+            self.code.load(AccessSize::B8, R1, R10, self.stack.start + word as i16);
+            self.code.store(AccessSize::B8, R8, word as i16, R1);
+        }
+        self.code.call(BpfHelper::TimeNs);
+        self.code.store(AccessSize::B8, R8, 0, R0);
+    }
+
+    /// Ends the delay that began with the start of the same key. R8 is the table.
+    pub(super) fn finish(&mut self, finish: &PairFinish) -> Option<()> {
+        let (stack, end) = (self.stack, self.end);
+        let [single, unrecorded, ordered, measured] = [(); 4].map(|()| self.code.label());
+        self.take_start(single);
+        if let Some(longer) = finish.longer_ns {
+            self.code.load(AccessSize::B8, R1, R10, stack.delay);
+            self.code.set_long(R2, longer.cast_unsigned());
+            self.code.jump_if_register(JumpIf::SignedLessEqual, R1, R2, unrecorded);
+        }
+        if let Some((node, kept)) = &finish.same {
+            ExpressionWriter::new(self.code).value(node)?;
+            self.code.load(AccessSize::B8, R2, R10, self.kept_at(*kept)?);
+            self.code.jump_if_register(JumpIf::Unequal, R1, R2, unrecorded);
+        }
+        self.code.load(AccessSize::B8, R1, R10, stack.delay);
+        self.code.jump_if(JumpIf::SignedGreater, R1, -1, ordered);
+        self.increment(PairCounter::Disordered);
+        self.increment(PairCounter::Unrecorded);
+        self.code.jump(measured);
+        self.code.place(ordered);
+        find_bucket(self.code);
+        self.code.store(AccessSize::B8, R10, stack.row, R3);
+        self.store_row(&finish.row)?;
+        self.find_delay_row();
+        self.add_delay();
+        self.code.place(measured);
+        self.counts(&finish.counts)?;
+        self.code.jump(end);
+        // The verifier refuses instructions that nothing leads to.
+        if finish.longer_ns.is_some() || finish.same.is_some() {
+            self.code.place(unrecorded);
+            self.increment(PairCounter::Unrecorded);
+            self.code.jump(end);
+        }
+        self.code.place(single);
+        self.increment(PairCounter::Singles);
+        self.counts(&finish.singles)
+    }
+
+    /// Copies the start to the stack, removes it, and computes the delay. Jumps to `single` without
+    /// one.
+    fn take_start(&mut self, single: Label) {
+        let stack = self.stack;
+        self.find_start();
+        self.code.jump_if(JumpIf::Equal, R0, 0, single);
+        self.code.load(AccessSize::B8, R1, R0, 0);
+        self.code.jump_if(JumpIf::Equal, R1, 0, single);
+        self.code.load(AccessSize::B8, R2, R10, stack.delay);
+        self.code.alu(BpfAlu::Sub, R2, R1);
+        self.code.store(AccessSize::B8, R10, stack.delay, R2);
+        for word in (WORD..self.layout.start_bytes()).step_by(WORD) {
+            self.code.load(AccessSize::B8, R1, R0, word as i16);
+            self.code.store(AccessSize::B8, R10, stack.start + word as i16, R1);
+        }
+        if self.layout.in_place {
+            self.code.store_constant(AccessSize::B8, R0, 0, 0);
+        } else {
+            self.remove_start();
+            // Another end was faster.
+            self.code.jump_if(JumpIf::Unequal, R0, 0, single);
+        }
+    }
+
+    /// Sets R0 to the start of the key on the stack, or to 0.
+    pub(super) fn find_start(&mut self) {
+        self.start_arguments();
+        self.code.call(BpfHelper::MapLookup);
+    }
+
+    /// Removes the start of the key on the stack; R0 is 0 if there was one.
+    pub(super) fn remove_start(&mut self) {
+        self.start_arguments();
+        self.code.call(BpfHelper::MapDelete);
+    }
+
+    fn start_arguments(&mut self) {
+        self.code.set_map(R1, self.maps.starts);
+        self.code.copy(R2, R10);
+        self.code.add_constant(R2, self.stack.pair.into());
+    }
+
+    /// Returns the offset of a kept value from R10.
+    fn kept_at(&self, index: usize) -> Option<i16> {
+        let before = self.layout.kept.parts.get(..index)?.iter().map(|part| part.words);
+        Some(self.stack.start + ((1 + before.sum::<usize>()) * WORD) as i16)
+    }
+
+    /// Stores the key of the delay behind its bucket.
+    fn store_row(&mut self, row: &[RowPart]) -> Option<()> {
+        let mut at = self.stack.row + WORD as i16;
+        for part in row {
+            at += match part {
+                RowPart::Own(part) => {
+                    store_parts(self.code, std::slice::from_ref(part), at)?;
+                    part.words() * WORD
+                }
+                RowPart::Kept(index) => {
+                    let from = self.kept_at(*index)?;
+                    let bytes = self.layout.kept.parts.get(*index)?.words * WORD;
+                    for word in (0..bytes as i16).step_by(WORD) {
+                        self.code.load(AccessSize::B8, R1, R10, from + word);
+                        self.code.store(AccessSize::B8, R10, at + word, R1);
+                    }
+                    bytes
+                }
+            } as i16;
+        }
+        self.clear_key(at);
+        Some(())
+    }
+
+    /// Clears the words of a row's key from `at` on.
+    fn clear_key(&mut self, at: i16) {
+        for at in (at..self.stack.start).step_by(WORD) {
+            self.code.store_constant(AccessSize::B8, R10, at, 0);
+        }
+    }
+
+    /// Sets R8 to the row of the delay. R8 is the table.
+    fn find_delay_row(&mut self) {
+        let found = self.code.label();
+        find_row(self.code, self.stack.row, ROW_BYTES, found);
+        self.find_rest(BUCKETS);
+        self.code.load(AccessSize::B8, R2, R10, self.stack.row);
+        self.code.add(R1, R2);
+        self.code.store(AccessSize::B4, R10, INDEX_AT, R1);
+        look_up_at(self.code, self.maps.rest_buckets, INDEX_AT);
+        self.code.jump_if(JumpIf::Equal, R0, 0, self.end);
+        self.code.load(AccessSize::B8, R1, R0, 0);
+        self.code.add_constant(R1, 1);
+        self.code.store(AccessSize::B8, R0, 0, R1);
+        self.find_rest(self.layout.rest_rows());
+        self.code.store(AccessSize::B4, R10, INDEX_AT, R1);
+        look_up_at(self.code, self.maps.rest, INDEX_AT);
+        self.code.jump_if(JumpIf::Equal, R0, 0, self.end);
+        self.code.place(found);
+        self.code.copy(R8, R0);
+    }
+
+    /// Sets R1 to the index at which the rest of the table begins, in an array with `size` elements
+    /// for each table.
+    fn find_rest(&mut self, size: usize) {
+        self.code.load(AccessSize::B4, R1, R10, TABLE_AT);
+        self.code.alu_constant(BpfAlu::Mul, R1, size as i32);
+    }
+
+    /// Adds the delay to the row in R8.
+    fn add_delay(&mut self) {
+        let [carried, not_least, not_greatest, in_range] = [(); 4].map(|()| self.code.label());
+        let code = &mut *self.code;
+        code.load(AccessSize::B8, R1, R10, self.stack.delay);
+        code.load(AccessSize::B8, R2, R8, 0);
+        code.add_constant(R2, 1);
+        code.store(AccessSize::B8, R8, 0, R2);
+        code.load(AccessSize::B8, R2, R8, ROW_SUM);
+        code.add(R2, R1);
+        code.store(AccessSize::B8, R8, ROW_SUM, R2);
+        code.jump_if_register(JumpIf::GreaterEqual, R2, R1, carried);
+        code.load(AccessSize::B8, R2, R8, ROW_SUM + WORD as i16);
+        code.add_constant(R2, 1);
+        code.store(AccessSize::B8, R8, ROW_SUM + WORD as i16, R2);
+        code.place(carried);
+        code.load(AccessSize::B8, R2, R8, ROW_GREATEST);
+        code.jump_if_register(JumpIf::GreaterEqual, R2, R1, not_greatest);
+        code.store(AccessSize::B8, R8, ROW_GREATEST, R1);
+        code.place(not_greatest);
+        // The complement of the least is the greatest complement, so that it can begin with 0.
+        code.copy(R3, R1);
+        code.alu_constant(BpfAlu::Xor, R3, -1);
+        code.load(AccessSize::B8, R2, R8, ROW_LEAST);
+        code.jump_if_register(JumpIf::GreaterEqual, R2, R3, not_least);
+        code.store(AccessSize::B8, R8, ROW_LEAST, R3);
+        code.place(not_least);
+        code.set_long(R2, LONGEST_NS);
+        code.jump_if_register(JumpIf::LessEqual, R1, R2, in_range);
+        self.increment(PairCounter::Clamped);
+        self.code.place(in_range);
+    }
+
+    fn counts(&mut self, counts: &[PairCount]) -> Option<()> {
+        counts.iter().try_for_each(|count| self.count(count))
+    }
+
+    /// Adds to a count. Changes R8.
+    fn count(&mut self, count: &PairCount) -> Option<()> {
+        let [found, next] = [(); 2].map(|()| self.code.label());
+        if let Some(condition) = &count.condition {
+            ExpressionWriter::new(self.code).condition(condition, next)?;
+        }
+        find_table(self.code, self.maps.tables, next);
+        let row = self.stack.row;
+        let tag = i32::try_from(PairLayout::tag(count.number)).ok()?;
+        self.code.store_constant(AccessSize::B8, R10, row, tag);
+        store_parts(self.code, &count.key, row + WORD as i16)?;
+        let words: usize = count.key.iter().map(KeyPart::words).sum();
+        self.clear_key(row + ((1 + words) * WORD) as i16);
+        find_row(self.code, row, ROW_BYTES, found);
+        self.find_rest(self.layout.rest_rows());
+        self.code.add_constant(R1, i32::try_from(1 + count.number).ok()?);
+        self.code.store(AccessSize::B4, R10, INDEX_AT, R1);
+        look_up_at(self.code, self.maps.rest, INDEX_AT);
+        self.code.jump_if(JumpIf::Equal, R0, 0, next);
+        self.code.place(found);
+        self.code.load(AccessSize::B8, R1, R0, 0);
+        self.code.add_constant(R1, 1);
+        self.code.store(AccessSize::B8, R0, 0, R1);
+        self.code.place(next);
+        Some(())
+    }
+
+    /// Adds 1 to a counter; changes R0 to R5.
+    pub(super) fn increment(&mut self, counter: PairCounter) {
+        let end = self.code.label();
+        look_up_at(self.code, self.maps.counters, TABLE_AT);
+        self.code.jump_if(JumpIf::Equal, R0, 0, end);
+        self.code.load(AccessSize::B8, R1, R0, counter.at());
+        self.code.add_constant(R1, 1);
+        self.code.store(AccessSize::B8, R0, counter.at(), R1);
+        self.code.place(end);
+    }
+}

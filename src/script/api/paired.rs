@@ -1,0 +1,103 @@
+//! The pairs of events that scripts declare: see `prelude/pairs.lua`.
+
+use mlua::{Lua, Table, Value};
+
+use super::expression;
+use super::registry::Registry;
+use crate::script::aggregate::Aggregates;
+use crate::script::evsel::declared_pairs::{
+    DeclaredPairCount, DeclaredPairs, KeptField, PairMoment, PairSide,
+};
+use crate::script::vm::trusted::template_function;
+
+const PAIRS: &str = include_str!("../prelude/pairs.lua");
+
+/// Adds `between` to the objects of `latency`. With `system`, expressions may start programs.
+///
+/// # Errors
+/// The prelude failed to load.
+pub(super) fn register(api: &Registry<'_>, system: bool) -> mlua::Result<()> {
+    let (lua, aggregates) = (api.lua(), api.aggregates);
+    let native = lua.create_table()?;
+    let (state, weak) = (api.state.clone(), aggregates.downgrade());
+    let paired = move |_: &Lua, of: Table| {
+        let aggregates = weak.upgrade().ok_or_else(|| mlua::Error::runtime("the run has ended"))?;
+        let pairs = read(&of, &aggregates)?;
+        state.borrow().evsels.borrow_mut().pairs.push(pairs);
+        Ok(())
+    };
+    native.set("paired", lua.create_function(paired)?)?;
+    native.set("fill", template_function(lua)?)?;
+    native.set("compile", expression::compiler(api, system)?)?;
+    native.set("pending", aggregates.trusted().get::<Value>("pending")?)?;
+    api.trusted.run::<()>("pairs", PAIRS, native)?;
+    aggregates.trusted().set("between", api.trusted.export("between")?)
+}
+
+/// Reads the table that the prelude passes.
+fn read(of: &Table, aggregates: &Aggregates) -> mlua::Result<DeclaredPairs> {
+    let histogram: Option<Table> = of.get("histogram")?;
+    let histogram = histogram.map(|of| {
+        let columns: Option<Vec<usize>> = of.get("columns")?;
+        let columns = columns.unwrap_or_default().into_iter().map(|column| column - 1);
+        mlua::Result::Ok((number(aggregates, &of, 1)?, columns.collect()))
+    });
+    let present: Vec<bool> = of.get("present")?;
+    let sides = |name: &str| {
+        let sides: Vec<Table> = of.get(name)?;
+        sides.iter().map(|side| read_side(side, present.len())).collect::<mlua::Result<Vec<_>>>()
+    };
+    let fields: String = of.get("fields")?;
+    let fields = fields.split_whitespace().map(|field| match field.strip_prefix("column") {
+        Some(column) => KeptField::Column(column.parse::<usize>().unwrap_or(1) - 1),
+        None => KeptField::Same,
+    });
+    let counts: Vec<Table> = of.get("counts")?;
+    let counts = counts.iter().map(|count| read_count(count, aggregates));
+    Ok(DeclaredPairs {
+        times: number(aggregates, of, "times")?,
+        open: number(aggregates, of, "open")?,
+        histogram: histogram.transpose()?,
+        starts: sides("starts")?,
+        finishes: sides("finishes")?,
+        fields: fields.collect(),
+        counts: counts.collect::<mlua::Result<_>>()?,
+        threads: of.get("threads")?,
+        longer_ns: of.get::<Option<f64>>("longer")?.map(|ns| ns as i64),
+        nested: of.get("nested")?,
+        needs: of.get("needs")?,
+        present,
+    })
+}
+
+fn read_side(side: &Table, columns: usize) -> mlua::Result<PairSide> {
+    let rows: Table = side.get("rows")?;
+    let rows = (1..=columns).map(|column| rows.get::<Option<String>>(column));
+    Ok(PairSide {
+        evsel: side.get::<Table>("entry")?.get("index")?,
+        key: side.get("key")?,
+        condition: side.get("where")?,
+        same: side.get("same")?,
+        rows: rows.collect::<mlua::Result<_>>()?,
+    })
+}
+
+fn read_count(count: &Table, aggregates: &Aggregates) -> mlua::Result<DeclaredPairCount> {
+    let of = match count.get::<String>("at")?.as_str() {
+        "start" => PairMoment::Start,
+        "single" => PairMoment::Single,
+        _ => PairMoment::Pair,
+    };
+    Ok(DeclaredPairCount {
+        table: number(aggregates, count, 1)?,
+        of,
+        condition: count.get("where")?,
+        keys: count.get("key")?,
+    })
+}
+
+/// Returns the number of the aggregate in a field.
+fn number(aggregates: &Aggregates, of: &Table, field: impl mlua::IntoLua) -> mlua::Result<usize> {
+    let number = aggregates.number(&of.get::<Value>(field)?);
+    number.ok_or_else(|| mlua::Error::runtime("between takes objects of latency, hist and kv"))
+}

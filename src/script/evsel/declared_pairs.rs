@@ -1,0 +1,79 @@
+//! Pairs of events that a script has declared: the kernel can measure them if it can evaluate the
+//! expressions.
+
+/// Pairs of events, whose delays are added to a latency.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeclaredPairs {
+    /// Number of the latency.
+    pub times: usize,
+    /// Number of the pending with the starts.
+    pub open: usize,
+    /// The histogram to which the delays are also added, and the columns of its key.
+    pub histogram: Option<(usize, Vec<usize>)>,
+    /// The events that begin delays.
+    pub starts: Vec<PairSide>,
+    /// The events that end them, in the order of their handlers.
+    pub finishes: Vec<PairSide>,
+    /// Whether each column of the latency is there.
+    pub present: Vec<bool>,
+    /// The values that a start keeps: `same`, or the number of a column.
+    pub fields: Vec<KeptField>,
+    /// Further counts.
+    pub counts: Vec<DeclaredPairCount>,
+    /// Whether keys are threads.
+    pub threads: bool,
+    /// Nanoseconds; delays of at most this are not added.
+    pub longer_ns: Option<i64>,
+    /// The note about calls inside of calls.
+    pub nested: Option<String>,
+    /// Why the pairs need records.
+    pub needs: Option<String>,
+}
+
+/// An event of pairs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PairSide {
+    /// The evsel, by its index in Lua.
+    pub evsel: usize,
+    /// Expression of the key.
+    pub key: String,
+    /// Expression that must not be 0.
+    pub condition: Option<String>,
+    /// Expression that must be equal at both events.
+    pub same: Option<String>,
+    /// Expressions of columns, by their index.
+    pub rows: Vec<Option<String>>,
+}
+
+/// A value that a start keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeptField {
+    /// The value that must be equal at both events.
+    Same,
+    /// That of a column, by its index.
+    Column(usize),
+}
+
+/// A count of some of the events of pairs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeclaredPairCount {
+    /// Number of the table.
+    pub table: usize,
+    /// The events.
+    pub of: PairMoment,
+    /// Expression that must not be 0.
+    pub condition: Option<String>,
+    /// Expressions of the key.
+    pub keys: Vec<String>,
+}
+
+/// Events of pairs that are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PairMoment {
+    /// Starts.
+    Start,
+    /// Ends without a start.
+    Single,
+    /// Ends whose delay was added.
+    Pair,
+}

@@ -1,0 +1,56 @@
+//! Pairs of events that the kernel measures for the script.
+
+use std::ops::Range;
+
+use mlua::Function;
+
+use super::Host;
+use crate::script::aggregate::PairLosses;
+use crate::script::evsel::declared_pairs::{DeclaredPairs, PairSide};
+use crate::source::counting::pair_rows::{OpenStart, PairRow};
+
+impl Host {
+    /// Returns the pairs that the script declared and whose events have no other handler.
+    ///
+    /// # Errors
+    /// Lua is out of memory.
+    pub fn declared_pairs(&self) -> mlua::Result<Vec<DeclaredPairs>> {
+        let only_counts: Function = self.dispatch.exports().get("only_counts")?;
+        let state = self.state.borrow();
+        let evsels = state.evsels.borrow();
+        let mut all = Vec::new();
+        for pairs in &evsels.pairs {
+            let mut sides = pairs.starts.iter().chain(&pairs.finishes);
+            if sides.try_fold(true, |only, side| {
+                mlua::Result::Ok(only && only_counts.call::<bool>(side.evsel)?)
+            })? {
+                all.push(pairs.clone());
+            }
+        }
+        Ok(all)
+    }
+
+    /// Returns the roles of an event of pairs.
+    pub fn roles_of_side(&self, side: &PairSide) -> Range<usize> {
+        self.state.borrow().evsels.borrow().indexes_of(side.evsel)
+    }
+
+    /// Adds a row of pairs that the kernel has measured.
+    pub fn add_pairs(&mut self, pairs: &DeclaredPairs, row: &PairRow<'_>) {
+        if let PairRow::Delays(delays) = row {
+            self.coverage.events += delays.count;
+        }
+        self.aggregates.add_pairs(pairs, row);
+    }
+
+    /// Adds starts that the kernel took and dropped, and `events` besides those of recorded delays.
+    pub fn add_pair_losses(&mut self, pairs: &DeclaredPairs, losses: &PairLosses, events: u64) {
+        self.coverage.events += events;
+        self.aggregates.add_pair_losses(pairs, losses);
+    }
+
+    /// Adds a start without an end, with its time in nanoseconds of the run.
+    pub fn add_open_start(&mut self, pairs: &DeclaredPairs, of: &OpenStart<'_>, time: f64) {
+        self.aggregates.add_open(pairs, of, time);
+    }
+}

@@ -1,0 +1,241 @@
+--- Pairs of two events: `between` of a latency. Declares the pairs, so that the kernel may measure
+-- them, and sets the handlers that do the same with records. Trusted code.
+local _, _, native, exports = ...
+
+local compile, declared, fill, pending = native.compile, native.paired, native.fill, native.pending
+local entry_of = exports.entry_of
+
+local error, ipairs, pairs, pcall, tonumber, type = error, ipairs, pairs, pcall, tonumber, type
+local concat, loadstring = table.concat, loadstring
+
+-- Ends without a start before a note that the calls nest.
+local MANY = 20
+
+local USAGE = "between takes two evsels and a table: "
+  .. "calls:between(enter, exit, { key = \"_tid\" })"
+
+--- Returns the sides of a start or an end: an evsel, a table with one and its own expressions, or a
+--- list of such tables.
+local function sides_of(list, of)
+  if entry_of(list) then list = { { list } }
+  elseif type(list) == "table" and entry_of(list[1]) then list = { list } end
+  if type(list) ~= "table" or #list == 0 then error(USAGE, 0) end
+  local sides = {}
+  for i, side in ipairs(list) do
+    local entry = type(side) == "table" and entry_of(side[1])
+    local key = entry and (side.key or of.key)
+    if not key then error(USAGE, 0) end
+    sides[i] = { entry = entry, key = key, where = side.where, same = side.same or of.same,
+      rows = side.rows or {} }
+  end
+  return sides
+end
+
+--- Compiles expressions over the record of a side.
+local function compiled(list, side, kind)
+  local f, why = compile(list, side.entry.index, kind)
+  if not f then error(why, 0) end
+  return f
+end
+
+--- Returns the code of the counts `at` a place, and adds their functions to `up`.
+local function counts_code(side, counts, at, up)
+  local code = {}
+  for i, count in ipairs(counts) do
+    if count.at == at then
+      local names = {}
+      for k = 1, #count.key do names[k] = ("c%dk%d"):format(i, k) end
+      local list = concat(names, ", ")
+      up["keys" .. i] = compiled(count.key, side)
+      up["add" .. i] = count[1]:adding(1, 0)
+      local text = ("local %s = up_keys%d(e) up_add%d(%s)"):format(list, i, i, list)
+      if count.where then
+        up["where" .. i] = compiled({ count.where }, side, "number")
+        text = ("if up_where%d(e) ~= 0 then %s end"):format(i, text)
+      end
+      code[#code + 1] = "do " .. text .. " end"
+    end
+  end
+  return concat(code, "\n")
+end
+
+--- Compiles the handler of a side, in which `up_NAME` is the value NAME of `up`.
+local function handler(side, template, parts, up)
+  parts.met = ""
+  if side.where then
+    up.met, parts.met = compiled({ side.where }, side, "number"),
+      "if up_met(e) == 0 then return end"
+  end
+  up.key = compiled({ side.key }, side)
+  local names = {}
+  for name in pairs(up) do names[#names + 1] = name end
+  for i, name in ipairs(names) do names[i] = ("local up_%s = up.%s"):format(name, name) end
+  local code = fill(template, parts)
+  return loadstring("local up = ...\n" .. concat(names, "\n") .. code, "=perilune:between")(up)
+end
+
+local START = [[
+
+return function(e)
+  $met
+  up_open:open(up_key(e), e$kept)
+  $counted
+  $counts
+end]]
+
+local FINISH = [[
+
+return function(e)
+  $met
+  local s = up_open:close(up_key(e), e)
+  if not s then
+    $counted
+    $singles
+    return
+  end
+  $paired
+  local delay = s.delay
+  $longer
+  $same
+  $own
+  up_times:add(delay$columns)
+  $histogram
+  $counts
+  $pair
+end]]
+
+--- Returns the handler of a start, which keeps the values of the expressions `kept`.
+local function start_handler(side, plan, kept)
+  local up = { open = plan.open, nested = plan.nested }
+  local names = {}
+  for i = 1, #kept do names[i] = "v" .. i end
+  local passed = #kept > 0 and ", up_kept(e)" or ""
+  if #kept > 0 then up.kept = compiled(kept, side) end
+  local counts = counts_code(side, plan.counts, "start", up)
+  return handler(side, START, { kept = passed, counts = counts,
+    counted = plan.nested and "up_nested.starts = up_nested.starts + 1" or "" }, up)
+end
+
+--- Returns the handler of an end.
+local function finish_handler(side, plan)
+  local up = { open = plan.open, times = plan.times, nested = plan.nested, longer = plan.longer,
+    pair = plan.pair, histogram = plan.histogram and plan.histogram[1] }
+  local own, names, columns = {}, {}, {}
+  for i = 1, plan.columns do
+    if not plan.wanted[i] then columns[i] = "0"
+    elseif side.rows[i] then
+      own[#own + 1], names[#names + 1] = side.rows[i], "v" .. i
+      columns[i] = "v" .. i
+    else columns[i] = "s.column" .. i end
+  end
+  if #own > 0 then up.own = compiled(own, side) end
+  if side.same then up.same = compiled({ side.same }, side) end
+  local list = #columns > 0 and ", " .. concat(columns, ", ") or ""
+  local shown = {}
+  for i, column in ipairs(plan.histogram and plan.histogram.columns or {}) do
+    shown[i] = columns[column]
+  end
+  return handler(side, FINISH, {
+    counted = plan.nested and "up_nested.single()" or "",
+    paired = plan.nested and "up_nested.pairs = up_nested.pairs + 1" or "",
+    longer = plan.longer and "if delay <= up_longer then return end" or "",
+    same = side.same and "if s.same ~= up_same(e) then return end" or "",
+    own = #own > 0 and ("local %s = up_own(e)"):format(concat(names, ", ")) or "",
+    columns = list,
+    histogram = plan.histogram and ("up_histogram:add(delay%s)"):format(
+      #shown > 0 and ", " .. concat(shown, ", ") or "") or "",
+    singles = counts_code(side, plan.counts, "single", up),
+    counts = counts_code(side, plan.counts, "pair", up),
+    pair = plan.pair and ("up_pair(s, e, delay%s)"):format(list) or "",
+  }, up)
+end
+
+--- Returns the counters with which a note that calls nest is printed once.
+local function nesting(text, open)
+  local n, singles, is_noted = { starts = 0, pairs = 0 }, 0, false
+  function n.single()
+    singles = singles + 1
+    if is_noted or singles % MANY > 0 then return end
+    if n.starts - n.pairs - open:len() < singles / 2 then return end
+    is_noted = true
+    exports.note(text)
+  end
+  return n
+end
+
+--- Returns the names of the values that a start keeps, and adds their expressions to the sides.
+local function keep_values(starts, finishes, plan)
+  local fields = {}
+  if finishes[1].same then fields[1] = "same" end
+  for i = 1, plan.columns do
+    local has_all = true
+    for _, finish in ipairs(finishes) do has_all = has_all and finish.rows[i] end
+    if plan.wanted[i] and not has_all then fields[#fields + 1] = "column" .. i end
+  end
+  for _, start in ipairs(starts) do
+    start.kept = {}
+    for i, field in ipairs(fields) do
+      local column = tonumber(field:match "%d+$")
+      start.kept[i] = column and start.rows[column] or not column and start.same or nil
+      if not start.kept[i] then
+        error(("between: %s has no expression for %s"):format(start.entry.ev.name,
+          column and "column " .. column or "same"), 0)
+      end
+    end
+  end
+  return fields
+end
+
+--- Sets the handlers of a plan, and declares it for the kernel.
+local function declare_pairs(plan, starts, finishes, of)
+  for i = 1, plan.columns do
+    plan.present[i] = plan.spec.parameters[i + 1].is ~= "ignored"
+    -- A function takes all columns.
+    plan.wanted[i] = plan.present[i] or plan.pair ~= nil
+  end
+  for _, side in ipairs(finishes) do
+    if #side.rows == 0 and of.rows then side.rows = of.rows end
+  end
+  local spec = keep_values(starts, finishes, plan)
+  local fields = concat(spec, " ")
+  spec.key, spec.keep, spec.age = of.threads and "tid" or "any", of.keep or nil, of.age or nil
+  plan.open = pending(spec)
+  if of.nested then plan.nested = nesting(of.nested, plan.open) end
+
+  local handlers, order = {}, {}
+  local function add(side, f)
+    local entry = side.entry
+    if entry.handler then error("this event has a handler; call evsel again for the pairs", 0) end
+    local before = handlers[entry]
+    if not before then order[#order + 1] = entry end
+    handlers[entry] = before and function(e) before(e) f(e) end or f
+  end
+  -- An event of both sides is an end before it is a start.
+  for _, side in ipairs(finishes) do add(side, finish_handler(side, plan)) end
+  for _, side in ipairs(starts) do add(side, start_handler(side, plan, side.kept)) end
+  for _, entry in ipairs(order) do
+    entry.handler, entry.counted = handlers[entry], handlers[entry]
+  end
+  declared {
+    times = plan.times, open = plan.open, starts = starts, finishes = finishes,
+    present = plan.present, fields = fields, counts = plan.counts,
+    threads = of.threads and true or false, longer = plan.longer, nested = of.nested,
+    histogram = plan.histogram,
+    needs = of.pair and (of.needs or "a handler takes the pairs")
+      or of.age and "a maximum age of starts" or nil,
+  }
+end
+
+--- Adds the delays between the events `start` and `finish` to `times`, a latency with the plan
+--- `spec`: see `latency:between` in meta/aggregate.lua. Returns the pending of the starts.
+function exports.between(times, spec, start, finish, of)
+  if type(of) ~= "table" then error(USAGE, 3) end
+  local plan = { times = times, spec = spec, columns = #spec.parameters - 1, present = {},
+    wanted = {}, counts = of.counts or {}, longer = of.longer or nil, pair = of.pair or nil,
+    histogram = of.histogram or nil }
+  local ok, why = pcall(function()
+    declare_pairs(plan, sides_of(start, of), sides_of(finish, of), of)
+  end)
+  if not ok then error(why, 3) end
+  return plan.open
+end

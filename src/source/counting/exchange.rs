@@ -1,0 +1,219 @@
+//! A table with two maps: programs add to one, the other is empty. To read the table, the maps are
+//! exchanged, and the kernel waits until no program uses the old one.
+//!
+//! A program reads the index of its map once ([`crate::bpf::count`]), so that one store exchanges
+//! all that belongs to an interval.
+
+use std::io;
+
+use crate::bpf::count::NO_TABLE;
+use crate::sys::bpf::{BpfMap, BpfMapType, CountTable, TableSlots, possible_cpus};
+use crate::sys::refusal::Refusal;
+
+/// Most keys of the first map, which is created before the run begins: that takes milliseconds.
+const ENTRIES_FIRST: usize = 8192;
+/// Number of keys for each second between two exchanges.
+const ENTRIES_PER_SECOND: usize = 32_768;
+/// Least number of keys. To read a map, the kernel visits all buckets, even of an empty one: 7 us
+/// for 1024 keys.
+const ENTRIES_LEAST: usize = 4096;
+/// Limit of the keys of a table.
+const ENTRIES_MAX: usize = 1 << 20;
+/// Limit of the memory of both maps of a table, in bytes.
+const BYTES_MAX: usize = 64 << 20;
+/// Bytes of an element besides its key and its values, with its share of the hash buckets.
+const ELEMENT_BYTES: usize = 88;
+
+/// A table whose maps are exchanged.
+pub(super) struct ExchangedTable {
+    slots: TableSlots,
+    /// The map that programs use while the table is not stopped, and its index.
+    map: CountTable,
+    index: u32,
+    /// The empty one.
+    spare: Option<CountTable>,
+    /// An array of one number: the index of the map in use.
+    active: BpfMap,
+    is_counting: bool,
+    key_bytes: usize,
+    value_bytes: usize,
+    /// Number of keys before it grows.
+    entries: usize,
+}
+
+/// The result of an exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Exchange {
+    /// The index of the map that was read; the rest with this index belongs to it.
+    pub(super) index: u32,
+    /// Number of its keys.
+    keys: usize,
+    /// Number of the events with these keys.
+    events: u64,
+}
+
+impl ExchangedTable {
+    /// Creates an empty table with room for `entries` keys, once the run has begun.
+    pub(super) fn create(
+        key_bytes: usize,
+        value_bytes: usize,
+        entries: usize,
+    ) -> Result<ExchangedTable, Refusal> {
+        let entries = entries.min(entries_max(key_bytes, value_bytes));
+        let map = CountTable::create(key_bytes, value_bytes, entries.min(ENTRIES_FIRST))?;
+        let active = BpfMap::create(BpfMapType::Array, 4, 1)?;
+        active.set_number(0, NO_TABLE).map_err(|why| super::refused_by(&why))?;
+        Ok(ExchangedTable {
+            slots: TableSlots::create(&map)?,
+            map,
+            index: 0,
+            spare: None,
+            active,
+            is_counting: false,
+            key_bytes,
+            value_bytes,
+            entries,
+        })
+    }
+
+    /// Returns the descriptor of the array of maps that has both.
+    pub(super) fn slots(&self) -> i32 {
+        self.slots.number()
+    }
+
+    /// Returns the descriptor of the array that has the index of the map in use.
+    pub(super) fn active(&self) -> i32 {
+        self.active.number()
+    }
+
+    /// Lets programs use the table.
+    pub(super) fn begin(&mut self) -> io::Result<()> {
+        self.slots.set(self.index, &self.map)?;
+        self.active.set_number(0, self.index)?;
+        self.is_counting = true;
+        Ok(())
+    }
+
+    /// Stops programs; the next exchange returns the last rows.
+    pub(super) fn stop(&mut self) -> io::Result<()> {
+        if self.is_counting {
+            self.active.set_number(0, NO_TABLE)?;
+            self.is_counting = false;
+            self.slots.set(self.index, &self.map)?;
+        }
+        Ok(())
+    }
+
+    /// Passes each key since the last exchange with its values on all possible CPUs, and starts
+    /// again without keys.
+    pub(super) fn exchange(&mut self, each: &mut dyn FnMut(&[u8], &[u8])) -> io::Result<Exchange> {
+        let index = self.index;
+        if self.is_counting {
+            self.add_spare()?;
+            self.index = 1 - index;
+            self.active.set_number(0, self.index)?;
+            // The old map again, only to wait for the programs that use it.
+            self.slots.set(index, &self.map)?;
+            if let Some(spare) = self.spare.as_mut() {
+                std::mem::swap(spare, &mut self.map);
+            }
+        }
+        let old = self.spare.as_mut().filter(|_| self.is_counting).unwrap_or(&mut self.map);
+        let (mut events, value_bytes) = (0, self.value_bytes);
+        let keys = old.take_all(&mut |key, values| {
+            let counts = values.chunks_exact(value_bytes).filter_map(super::word);
+            events += counts.sum::<u64>();
+            each(key, values);
+        })?;
+        Ok(Exchange { index, keys, events })
+    }
+
+    /// Creates the empty map, if there is none.
+    pub(super) fn add_spare(&mut self) -> io::Result<()> {
+        if self.spare.is_none() {
+            let spare = self.another(self.map.entries().max(self.entries));
+            self.set_spare(spare.map_err(|why| io::Error::from_raw_os_error(why.errno))?)?;
+        }
+        Ok(())
+    }
+
+    fn set_spare(&mut self, spare: CountTable) -> io::Result<()> {
+        self.slots.set(1 - self.index, &spare)?;
+        self.spare = Some(spare);
+        Ok(())
+    }
+
+    fn another(&self, entries: usize) -> Result<CountTable, Refusal> {
+        CountTable::create(self.key_bytes, self.value_bytes, entries)
+    }
+
+    /// Replaces the empty map if it has less room than the other one, or than an interval needs
+    /// that is like the last one, of which `rest` events had no room. Without memory for a larger
+    /// one, it keeps its size.
+    pub(super) fn grow(&mut self, last: &Exchange, rest: u64) {
+        let most = entries_max(self.key_bytes, self.value_bytes);
+        let Some(has) = self.spare.as_ref().map(CountTable::entries) else { return };
+        let in_use = self.map.entries();
+        let wanted = last.entries_for_next(has, rest).min(4 * in_use.max(has)).min(most);
+        let wanted = wanted.max(in_use);
+        if self.is_counting
+            && wanted > has
+            && let Ok(larger) = self.another(wanted)
+        {
+            // A failure keeps the old one, which is in its place.
+            let _ = self.set_spare(larger);
+        }
+    }
+}
+
+impl Exchange {
+    /// Returns the number of keys of the next map after one with `has`: an eighth more than the
+    /// keys of this one, if the `rest` events without room have as many keys as others.
+    fn entries_for_next(&self, has: usize, rest: u64) -> usize {
+        if rest == 0 && self.keys <= has / 16 * 15 {
+            return has;
+        }
+        let more = u128::from(rest) * self.keys as u128 / u128::from(self.events.max(1));
+        let keys = usize::try_from(more).unwrap_or(usize::MAX).saturating_add(self.keys);
+        keys.saturating_add(keys / 8).max(has)
+    }
+}
+
+/// Returns the number of keys for which a table has room before it grows, if it is read after this
+/// time.
+pub fn entries_for_period(ns: u64) -> usize {
+    let entries = ENTRIES_PER_SECOND as u64 * ns.min(1_000_000_000) / 1_000_000_000;
+    (entries as usize).max(ENTRIES_LEAST)
+}
+
+/// Returns the limit of the keys of a table.
+fn entries_max(key_bytes: usize, value_bytes: usize) -> usize {
+    let bytes = ELEMENT_BYTES + key_bytes + value_bytes * possible_cpus().unwrap_or(1);
+    (BYTES_MAX / 2 / bytes).clamp(1, ENTRIES_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after(has: usize, keys: usize, events: u64, rest: u64) -> usize {
+        Exchange { index: 0, keys, events }.entries_for_next(has, rest)
+    }
+
+    #[test]
+    fn a_map_grows_to_the_keys_that_its_events_have() {
+        assert_eq!(after(1600, 0, 0, 0), 1600);
+        assert_eq!(after(1600, 1500, 1 << 40, 0), 1600, "a sixteenth is left");
+        assert_eq!(after(1600, 1520, 1520, 0), 1710, "an eighth more");
+        assert_eq!(after(1600, 1600, 1600, 1), 1801);
+        assert_eq!(after(32_768, 32_768, 500_000, 500_000), 73_728, "half of the events had room");
+        assert_eq!(after(1600, 1600, 1600, u64::MAX), usize::MAX, "the limit is elsewhere");
+    }
+
+    #[test]
+    fn a_table_that_is_read_more_often_has_less_room() {
+        let of_ms = |ms: u64| entries_for_period(ms * 1_000_000);
+        assert_eq!([of_ms(100), of_ms(500), of_ms(1000)], [4096, 16_384, 32_768]);
+        assert_eq!(of_ms(60_000), 32_768, "it is read each second");
+    }
+}

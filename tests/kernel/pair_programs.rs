@@ -1,0 +1,122 @@
+//! Programs of pairs with random expressions: the verifier accepts all of them.
+
+use perilune::bpf::bucket::BUCKETS;
+use perilune::bpf::count::{CountedEvent, KeyPart};
+use perilune::bpf::integer::IntegerNode;
+use perilune::bpf::pair::layout::{KeyShape, PAIR_COUNTERS, PairLayout, PartShape, ROW_BYTES};
+use perilune::bpf::pair::{
+    PairCount, PairFinish, PairMaps, PairPart, PairStart, PairedEvent, RowPart, exit_program,
+};
+use perilune::bpf::task_scope::TaskScope;
+use perilune::decode::format::Format;
+use perilune::event::expr::in_kernel::KernelExpr;
+use perilune::sys::bpf::{BpfMap, BpfMapType, BpfProgram, BpfProgramType, CountTable, TableSlots};
+
+use crate::counting::{FORMAT, can_count, chance::Chance};
+use crate::live::live_tests;
+
+live_tests! {
+    the_verifier_accepts_pairs_of_random_expressions,
+}
+
+/// Number of random pairs of each kind.
+const PAIRS: usize = 150;
+
+/// Random expressions over the fields of a format.
+struct Expressions {
+    format: Format,
+    chance: Chance,
+    n: u32,
+}
+
+impl Expressions {
+    fn node(&mut self) -> IntegerNode {
+        loop {
+            self.n += 1;
+            let (text, _) = self.chance.tree(1 + self.n % 4);
+            if let Ok(KernelExpr::Integer(node, _)) = KernelExpr::parse(&text, &self.format) {
+                return node;
+            }
+        }
+    }
+
+    fn parts(&mut self, n: usize) -> Vec<KeyPart> {
+        (0..n).map(|_| KeyPart::Integer(self.node())).collect()
+    }
+
+    fn count(&mut self, number: usize) -> Vec<PairCount> {
+        vec![PairCount { number, condition: Some(self.node()), key: self.parts(2) }]
+    }
+
+    /// Returns a start and an end; only some ends have conditions.
+    fn pair(&mut self) -> [PairPart; 2] {
+        let start = PairStart { kept: self.parts(2), counts: self.count(0) };
+        let finish = PairFinish {
+            same: (self.n % 3 == 1).then(|| (self.node(), 0)),
+            row: vec![RowPart::Own(KeyPart::Integer(self.node())), RowPart::Kept(1)],
+            longer_ns: (self.n % 5 > 2).then_some(1 << 20),
+            counts: self.count(1),
+            singles: if self.n % 2 == 1 { self.count(2) } else { Vec::new() },
+        };
+        [PairPart::Start(start), PairPart::Finish(finish)]
+    }
+}
+
+fn the_verifier_accepts_pairs_of_random_expressions() {
+    can_count();
+    let numbers =
+        |words: usize| KeyShape { parts: vec![PartShape { words: 1, is_text: false }; words] };
+    let format = Format::parse(FORMAT).expect("a format");
+    let mut random = Expressions { format, chance: Chance(0x1357_9bdf_0246_8ace), n: 0 };
+    for in_place in [true, false] {
+        let layout = PairLayout {
+            pair: numbers(1),
+            kept: numbers(2),
+            row: numbers(2),
+            counts: vec![numbers(2); 3],
+            in_place,
+        };
+        let array = |bytes: usize, entries: usize| {
+            BpfMap::create(BpfMapType::PerCpuArray, bytes, entries).expect("an array")
+        };
+        let table = CountTable::create(layout.key_bytes(), ROW_BYTES, 8).expect("a table");
+        let tables = TableSlots::create(&table).expect("an array of maps");
+        let (pair, start) = (layout.pair.bytes(), layout.start_bytes());
+        let starts = CountTable::shared_by_cpus(pair, start, 8, false).expect("a table");
+        let active = BpfMap::create(BpfMapType::Array, 4, 1).expect("an array");
+        let arrays = [
+            array(ROW_BYTES, 2 * layout.rest_rows()),
+            array(8, 2 * BUCKETS),
+            array(8 * PAIR_COUNTERS.len(), 2),
+            array(8, 1),
+        ];
+        let [rest, rest_buckets, counters, undefined] = arrays.each_ref().map(BpfMap::number);
+        let maps = PairMaps {
+            tables: tables.number(),
+            starts: starts.number(),
+            active: active.number(),
+            rest,
+            rest_buckets,
+            counters,
+            undefined,
+            scope: TaskScope::default(),
+        };
+        let load = |code: &[u64], what: &str| {
+            if let Err(why) = BpfProgram::load(BpfProgramType::Tracepoint, code) {
+                panic!("{what}: {why}");
+            }
+        };
+        load(&exit_program(&layout, maps).expect("a program"), "exit");
+        let mut loaded = 0;
+        while loaded < 2 * PAIRS {
+            for part in random.pair() {
+                let event = CountedEvent { key: random.parts(1), ..CountedEvent::default() };
+                let event = PairedEvent { event, part };
+                // Some expressions are too large.
+                let Some(code) = event.program(&layout, maps, |_, _| Some(())) else { continue };
+                load(&code, &format!("{event:?}"));
+                loaded += 1;
+            }
+        }
+    }
+}

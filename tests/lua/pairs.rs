@@ -1,0 +1,378 @@
+//! Programs that pair events, run in user space over random records: their maps have what a model
+//! in Rust has.
+
+mod machine;
+
+use std::collections::BTreeMap;
+
+use machine::{Machine, Maps};
+use perilune::bpf::assembler::{AccessSize, JumpIf};
+use perilune::bpf::bucket::{self, BUCKETS};
+use perilune::bpf::count::{CountedEvent, KeyPart, NO_TABLE};
+use perilune::bpf::integer::{IntegerNode, IntegerOperator, IntegerWidth};
+use perilune::bpf::pair::layout::{KeyShape, PairCounter, PairLayout, PartShape};
+use perilune::bpf::pair::{
+    PairCount, PairFinish, PairPart, PairStart, PairedEvent, RowPart, exit_program,
+};
+
+/// Fields of the records.
+const ID: i16 = 8;
+const RET: i16 = 16;
+const POINTER: i16 = 24;
+
+fn field(offset: i16) -> IntegerNode {
+    IntegerNode::Field { offset, size: AccessSize::B8, signed: true }
+}
+
+fn constant(value: i64) -> IntegerNode {
+    IntegerNode::Constant(value.cast_unsigned())
+}
+
+fn compare(condition: JumpIf, a: IntegerNode, b: IntegerNode) -> IntegerNode {
+    IntegerNode::Compare { condition, sides: Box::new([a, b]) }
+}
+
+/// Numbers of calls in the test: `EXIT` does not return, `EXEC` may begin before the run.
+const EXIT: i64 = 60;
+const EXEC: i64 = 59;
+
+/// The variants of pairs.
+#[derive(Clone, Copy, Debug)]
+struct Variant {
+    /// Whether the key is the thread; otherwise it is a field.
+    by_thread: bool,
+    longer_ns: Option<i64>,
+}
+
+/// The pairs of `syscalls`: by thread or pointer, of one number, with counts of errors, of starts
+/// without an end and of ends without a start.
+fn pairs(variant: Variant) -> (PairLayout, PairedEvent, PairedEvent) {
+    let key = match variant.by_thread {
+        true => IntegerNode::Thread,
+        false => field(POINTER),
+    };
+    let event = CountedEvent { key: vec![KeyPart::Integer(key)], ..CountedEvent::default() };
+    let part = |node: IntegerNode| KeyPart::Integer(node);
+    let kept = vec![part(field(ID)), part(IntegerNode::Cpu)];
+    let row = vec![RowPart::Own(part(field(ID))), RowPart::Kept(1)];
+    let count = |number, condition, key: Vec<IntegerNode>| PairCount {
+        number,
+        condition: Some(condition),
+        key: key.into_iter().map(part).collect(),
+    };
+    let is_error = IntegerNode::All(vec![
+        compare(JumpIf::SignedLess, field(RET), constant(0)),
+        compare(JumpIf::SignedGreater, field(RET), constant(-4096)),
+    ]);
+    let ends = compare(JumpIf::Equal, field(ID), constant(EXIT));
+    let began = compare(JumpIf::Equal, field(ID), constant(EXEC));
+    let start = PairStart {
+        kept: kept.clone(),
+        counts: vec![count(1, ends, vec![field(ID), constant(2)])],
+    };
+    // A division by 0 is counted as undefined.
+    let quotient =
+        IntegerNode::binary(IntegerOperator::Div, IntegerWidth::ULONG, field(ID), field(RET));
+    let finish = PairFinish {
+        same: Some((field(ID), 0)),
+        row,
+        longer_ns: variant.longer_ns,
+        counts: vec![count(0, is_error, vec![field(ID), field(RET), IntegerNode::Thread])],
+        singles: vec![count(2, began, vec![quotient])],
+    };
+    let number =
+        |words: usize| KeyShape { parts: vec![PartShape { words: 1, is_text: false }; words] };
+    let layout = PairLayout {
+        pair: number(1),
+        kept: KeyShape::of(&kept),
+        row: number(2),
+        counts: vec![number(3), number(2), number(1)],
+        in_place: variant.by_thread,
+    };
+    let event_of = |part| PairedEvent { event: event.clone(), part };
+    let start = event_of(PairPart::Start(start));
+    (layout, start, event_of(PairPart::Finish(finish)))
+}
+
+/// A random number generator with a fixed seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 33) % n
+    }
+
+    /// Returns a time until the next event: of any length, and sometimes negative, as between two
+    /// CPUs.
+    fn step(&mut self) -> i64 {
+        match self.below(40) {
+            0..5 => -(self.below(400) as i64),
+            5 => (self.below(u64::from(u32::MAX)) << 13) as i64,
+            n => self.below(1 << (n / 2 + 6)) as i64,
+        }
+    }
+}
+
+/// An event of the load.
+#[derive(Clone, Copy, Debug)]
+struct Happening {
+    kind: u64,
+    time: i64,
+    thread: u64,
+    cpu: u64,
+    id: i64,
+    ret: i64,
+    pointer: u64,
+}
+
+impl Happening {
+    fn record(&self) -> Vec<u8> {
+        let words = [0, self.id.cast_unsigned(), self.ret.cast_unsigned(), self.pointer];
+        words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+    }
+}
+
+fn load(random: &mut Random, events: usize) -> Vec<Happening> {
+    let mut time = 1 << 50;
+    let mut happen = || {
+        time += random.step();
+        Happening {
+            kind: random.below(50),
+            time,
+            thread: 1000 + random.below(6),
+            cpu: random.below(3),
+            id: [EXIT, EXEC, 0, 1, 39, 39][random.below(6) as usize],
+            ret: [-4097, -4096, -4095, -11, -1, 0, 7][random.below(7) as usize],
+            pointer: 0xffff_8880_0000_0000 + random.below(8),
+        }
+    };
+    (0..events).map(|_| happen()).collect()
+}
+
+/// Rows by key, and counters, as the programs must fill them.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Expected {
+    /// Count, sum, least and greatest delay.
+    rows: BTreeMap<Vec<u64>, [u64; 4]>,
+    open: BTreeMap<u64, (i64, i64, u64)>,
+    counters: BTreeMap<&'static str, u64>,
+}
+
+impl Expected {
+    fn add(&mut self, counter: &'static str) {
+        *self.counters.entry(counter).or_default() += 1;
+    }
+
+    fn count(&mut self, number: u64, key: &[u64]) {
+        let mut words = vec![(1 << 16) + number];
+        words.extend(key);
+        words.resize(4, 0);
+        self.rows.entry(words).or_insert([0, 0, u64::MAX, 0])[0] += 1;
+    }
+
+    fn start(&mut self, key: u64, at: &Happening) {
+        self.add("starts");
+        if self.open.insert(key, (at.time, at.id, at.cpu)).is_some() {
+            self.add("unmatched");
+        }
+        if at.id == EXIT {
+            self.count(1, &[at.id.cast_unsigned(), 2]);
+        }
+    }
+
+    fn finish(&mut self, key: u64, at: &Happening, longer_ns: Option<i64>) {
+        let id = at.id.cast_unsigned();
+        let Some((time, started, cpu)) = self.open.remove(&key) else {
+            self.add("singles");
+            if at.id == EXEC {
+                let quotient = id.checked_div(at.ret.cast_unsigned());
+                if quotient.is_none() {
+                    self.add("undefined");
+                }
+                self.count(2, &[quotient.unwrap_or(0)]);
+            }
+            return;
+        };
+        let delay = at.time - time;
+        if longer_ns.is_some_and(|longer| delay <= longer) || started != at.id {
+            return self.add("unrecorded");
+        }
+        let Ok(delay) = u64::try_from(delay) else {
+            self.add("disordered");
+            self.add("unrecorded");
+            return self.count_error(at);
+        };
+        let key = vec![bucket::bucket_of(delay) as u64, id, cpu, 0];
+        let row = self.rows.entry(key).or_insert([0, 0, u64::MAX, 0]);
+        *row = [row[0] + 1, row[1] + delay, row[2].min(delay), row[3].max(delay)];
+        if delay > bucket::LONGEST_NS {
+            self.add("clamped");
+        }
+        self.count_error(at);
+    }
+
+    fn count_error(&mut self, at: &Happening) {
+        if at.ret < 0 && at.ret > -4096 {
+            self.count(0, &[at.id.cast_unsigned(), at.ret.cast_unsigned(), at.thread]);
+        }
+    }
+}
+
+/// Returns the maps as the model has them.
+fn found(maps: &Maps) -> Expected {
+    let mut expected = Expected::default();
+    for (key, row) in &maps.table {
+        assert_eq!(row[2], 0, "the delays of the load add up to less than 2^64 ns");
+        let least = !row[3];
+        expected.rows.insert(key.clone(), [row[0], row[1], least, row[4]]);
+    }
+    for (key, start) in maps.starts.iter().filter(|(_, start)| start[0] > 0) {
+        let start = (start[0].cast_signed(), start[1].cast_signed(), start[2]);
+        expected.open.insert(key[0], start);
+    }
+    let counters = [
+        ("starts", PairCounter::Starts),
+        ("unmatched", PairCounter::Unmatched),
+        ("evicted", PairCounter::Evicted),
+        ("exited", PairCounter::Exited),
+        ("singles", PairCounter::Singles),
+        ("disordered", PairCounter::Disordered),
+        ("clamped", PairCounter::Clamped),
+        ("unrecorded", PairCounter::Unrecorded),
+    ];
+    let counted = |counter| maps.counters[0][counter as usize] + maps.counters[1][counter as usize];
+    let counters = counters.map(|(name, counter)| (name, counted(counter)));
+    expected.counters =
+        counters.into_iter().chain([("undefined", maps.undefined)]).filter(|c| c.1 > 0).collect();
+    expected
+}
+
+#[test]
+fn random_events_have_the_rows_and_counters_of_a_model() {
+    let mut random = Random(0x1234_5678_9abc_def1);
+    for (by_thread, longer_ns) in
+        [(true, None), (false, None), (true, Some(100_000)), (false, Some(1 << 40))]
+    {
+        let variant = Variant { by_thread, longer_ns };
+        let (layout, start, finish) = pairs(variant);
+        let machine = Machine::new(&layout, usize::MAX, usize::MAX);
+        let programs = [&start, &finish].map(|event| machine.load(event));
+        let exits = machine.load_code(exit_program(&layout, machine::MAPS));
+        let mut expected = Expected::default();
+        for (n, at) in load(&mut random, 6000).into_iter().enumerate() {
+            machine.use_table((n / 700 % 2) as u32);
+            let key = if by_thread { at.thread } else { at.pointer };
+            let program = match at.kind {
+                0 if by_thread => {
+                    if expected.open.remove(&at.thread).is_some() {
+                        expected.add("exited");
+                    }
+                    &exits
+                }
+                1..25 => {
+                    expected.start(key, &at);
+                    &programs[0]
+                }
+                _ => {
+                    expected.finish(key, &at, longer_ns);
+                    &programs[1]
+                }
+            };
+            machine.run(program, &at.record(), at.time, at.thread, at.cpu);
+        }
+        let found = machine.maps(found);
+        let mut counters = vec!["clamped", "unmatched", "singles", "undefined", "unrecorded"];
+        counters.extend(longer_ns.is_none().then_some("disordered"));
+        counters.extend(by_thread.then_some("exited"));
+        let missing = counters.iter().find(|name| !expected.counters.contains_key(**name));
+        assert_eq!(missing, None, "{variant:?}");
+        assert_eq!(found.counters, expected.counters, "{variant:?}");
+        assert_eq!(found.open, expected.open, "{variant:?}");
+        assert!(expected.rows.len() > 50, "{variant:?}: {}", expected.rows.len());
+        assert_eq!(found.rows, expected.rows, "{variant:?}");
+    }
+}
+
+#[test]
+fn sums_of_delays_have_128_bits() {
+    let (layout, start, finish) = pairs(Variant { by_thread: true, longer_ns: None });
+    let machine = Machine::new(&layout, usize::MAX, usize::MAX);
+    let programs = [&start, &finish].map(|event| machine.load(event));
+    const DELAY: i64 = i64::MAX - 10;
+    for _ in 0..5 {
+        for (program, time) in programs.iter().zip([5, 5 + DELAY]) {
+            let (cpu, id, ret, pointer, thread) = (1, 39, 0, 0, 8);
+            let at = Happening { kind: 0, time, thread, cpu, id, ret, pointer };
+            machine.run(program, &at.record(), at.time, at.thread, at.cpu);
+        }
+    }
+    let table = machine.maps(|maps| maps.table.clone());
+    let delay = DELAY.cast_unsigned();
+    let sum = 5 * u128::from(delay);
+    let row = [5, sum as u64, (sum >> 64) as u64, !delay, delay];
+    let key = vec![BUCKETS as u64 - 1, 39, 1, 0];
+    assert_eq!(table, [(key, row)].into());
+}
+
+#[test]
+fn nothing_is_paired_before_the_table_is_set() {
+    let (layout, start, finish) = pairs(Variant { by_thread: true, longer_ns: None });
+    let machine = Machine::new(&layout, usize::MAX, usize::MAX);
+    machine.use_table(NO_TABLE);
+    for (n, at) in load(&mut Random(99), 100).iter().enumerate() {
+        let program = machine.load(if n % 2 == 0 { &start } else { &finish });
+        machine.run(&program, &at.record(), at.time, at.thread, at.cpu);
+    }
+    let found = machine.maps(found);
+    assert_eq!(found, Expected::default());
+}
+
+#[test]
+fn what_has_no_room_is_counted() {
+    let (layout, start, finish) = pairs(Variant { by_thread: false, longer_ns: None });
+    // Room for three starts and four rows.
+    let machine = Machine::new(&layout, 3, 4);
+    machine.use_table(1);
+    let programs = [&start, &finish].map(|event| machine.load(event));
+    let mut delays = 0u64;
+    for round in 0..5i64 {
+        for (n, program) in programs.iter().enumerate() {
+            for pointer in 0..5 {
+                let delay = (7000 + 900 * pointer) * (round + 1);
+                let time = (1 << 40) + round * 1_000_000 + delay * n as i64;
+                let at = Happening {
+                    kind: 0,
+                    time,
+                    thread: 7,
+                    cpu: 0,
+                    id: 39,
+                    ret: -2,
+                    pointer: pointer.cast_unsigned(),
+                };
+                machine.run(program, &at.record(), at.time, at.thread, at.cpu);
+                delays += n as u64;
+            }
+        }
+    }
+    let (rest, buckets, table) =
+        machine.maps(|maps| (maps.rest.clone(), maps.rest_buckets.clone(), maps.table.clone()));
+    let found = machine.maps(found);
+    assert_eq!(found.counters["evicted"], 10, "two of five starts in each round");
+    assert_eq!(found.counters["singles"], 10);
+    let recorded = delays - 10;
+    let in_table = |is_delay: bool| -> u64 {
+        let rows = table.iter().filter(|(key, _)| (key[0] < BUCKETS as u64) == is_delay);
+        rows.map(|(_, row)| row[0]).sum()
+    };
+    // The rest with the index 1 begins behind the rows of the first one: delays and three counts.
+    let in_rest = |row: usize| rest.get(&(4 + row)).map_or(0, |row| row[0]);
+    assert_eq!(in_table(true) + in_rest(0), recorded);
+    assert_eq!(in_table(false) + in_rest(1), recorded, "errors");
+    assert!(rest.keys().all(|index| *index >= 4), "{rest:?}");
+    let bucketed: u64 = buckets.iter().map(|((_, _), count)| count).sum();
+    assert_eq!(bucketed, in_rest(0));
+    assert!(buckets.keys().all(|(index, _)| *index == 1));
+}
