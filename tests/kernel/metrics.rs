@@ -105,14 +105,19 @@ fn the_server_of_metrics_is_not_part_of_them() {
 
 fn a_histogram_that_repeats_a_table_is_not_a_metric() {
     const CALLS: u32 = 30;
+    const TWICE: &str = "local m = monitor { summary = 'x' }\n\
+         function m.init()\n\
+           local a = hist.log2 { title = 'repeated', metric = 'none' }\n\
+           local b = hist.log2 { title = 'other' }\n\
+           evsel('syscalls:sys_enter_getppid', function() a:add(1) b:add(1) end)\n\
+         end\nreturn m\n";
     let load = load::getppid(CALLS);
-    let begin = "a = hist.log2 { title = 'repeated', metric = 'none' } \
-        b = hist.log2 { title = 'other' }";
-    let event = "syscalls:sys_enter_getppid";
-    let served =
-        Served::attach(&["eval", "--begin", begin, "-e", event, "a:add(1) b:add(1)"], load.pid());
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let script = folder.path().join("twice.lua");
+    std::fs::write(&script, TWICE).expect("it can be written");
+    let served = Served::attach(&[script.to_str().expect("UTF-8")], load.pid());
     load.run();
-    becomes(CALLS.into(), || value(&served.page(), "perilune_eval_other_value_count{}"));
+    becomes(CALLS.into(), || value(&served.page(), "perilune_twice_other_value_count{}"));
     assert!(!served.page().contains("repeated"), "{}", served.page());
     served.tool.finish().is_complete();
 }
