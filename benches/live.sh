@@ -112,15 +112,19 @@ printf "$row" "what" "events/s" "ns/event" "rep. ms" "ev/wake" "lost" "MiB rss" 
 printf "$row" "-" "-:" "-:" "-:" "-:" "-:" "-:" "-:"
 switch=(stress-ng --switch 2 --timeout 30 --quiet)
 getppid=("$scratch/getppid" $((seconds + 4)))
+measure "top, counted in the kernel"         "${switch[@]}"  -- top \
+  -e sched:sched_switch -k prev_pid --where kernel
 measure "top, sched_switch by prev_pid"      "${switch[@]}"  -- top \
-  -e sched:sched_switch -k prev_pid
+  -e sched:sched_switch -k prev_pid --where user
 measure "top, sched_switch, named"           "${switch[@]}"  -- top \
-  -e sched:sched_switch//key=prev_pid/comm=prev_comm/
+  -e sched:sched_switch//key=prev_pid/comm=prev_comm/ --where user
 measure "top, sched_switch, two sums"        "${switch[@]}"  -- top \
-  -e sched:sched_switch//key=prev_pid/comm=prev_comm/top-by=prev_prio/top-add=next_prio/
-measure "top, sys_enter by thread"           "${getppid[@]}" -- top -e raw_syscalls:sys_enter
+  -e sched:sched_switch//key=prev_pid/comm=prev_comm/top-by=prev_prio/top-add=next_prio/ --where user
+measure "top, sys_enter by thread"           "${getppid[@]}" -- top -e raw_syscalls:sys_enter \
+  --where user
 measure "two fields, a table, a histogram"   "${switch[@]}"  -- "$scratch/table.lua"
-measure "syscalls, enter and exit paired"    "${getppid[@]}" -- syscalls
+measure "syscalls, paired in the kernel"     "${getppid[@]}" -- syscalls --where kernel
+measure "syscalls, enter and exit paired"    "${getppid[@]}" -- syscalls --where user
 measure "wakeup to switch, delay"            "${switch[@]}"  -- multi-trace \
   -e sched:sched_wakeup -e sched:sched_switch//key=next_pid/ -k pid
 measure "the same, or preempted"             "${switch[@]}"  -- multi-trace \

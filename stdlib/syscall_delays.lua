@@ -40,7 +40,8 @@ local function measure(groups, opt)
     -- Another number is the return from a signal handler.
     key = "_tid", same = "id", rows = { "_tid", "id" }, threads = true,
     longer = opt.only_than, keep = than, age = opt.max_age, pair = beside,
-    needs = than and "--than prints records" or "--heatmap needs records",
+    needs = opt.than and "--than prints records" or than and "--only-than needs records"
+      or "--heatmap needs records",
     counts = {
       { errors, at = "pair", where = "ret < 0 && ret > -4096", key = { "id", "ret" } },
       { unpaired, at = "start", where = ends, key = { "id", "2" } },

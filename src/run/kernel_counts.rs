@@ -42,6 +42,7 @@ pub(super) struct KernelCounts {
     tables: Vec<usize>,
     pairs: KernelPairs,
     roles: BTreeSet<u32>,
+    begun_at: f64,
     collected_at: f64,
     /// The file that makes the kernel measure its programs, in the first second.
     measuring: Option<OwnedFd>,
@@ -69,7 +70,7 @@ impl KernelCounts {
         Ok(counts)
     }
 
-    /// Does the same for tables that only `wanted` roles count, at a prompt, without pairs.
+    /// Opens the counts of tables that only `wanted` roles count, at a prompt, without pairs.
     ///
     /// # Errors
     /// As [`KernelCounts::open`].
@@ -199,12 +200,13 @@ impl KernelCounts {
         openings.retain(|opening| !opening.roles.is_empty());
     }
 
-    /// Begins to count.
+    /// Begins to count; `now` is the time of the run.
     ///
     /// # Errors
     /// The kernel refuses the call.
-    pub(super) fn begin(&mut self, settings: &RunOptions) -> anyhow::Result<()> {
-        self.collected_at = FIRST_NS - COLLECTED_NS;
+    pub(super) fn begin(&mut self, settings: &RunOptions, now: f64) -> anyhow::Result<()> {
+        self.begun_at = now;
+        self.collected_at = now + FIRST_NS - COLLECTED_NS;
         if settings.stats && !self.roles.is_empty() {
             self.measuring = measure_runs().ok();
         }
@@ -219,11 +221,18 @@ impl KernelCounts {
     pub(super) fn end(&mut self, host: &mut Host, now: f64) -> anyhow::Result<()> {
         let stopped = self.counting.stop().and_then(|()| self.pairs.stop());
         stopped.context("failed to stop the counts in the kernel")?;
-        let missed = self.counting.missed() + self.pairs.missed();
+        let of_pairs = self.pairs.missed();
+        let missed = self.counting.missed() + of_pairs;
         if missed > 0 {
             let missed = counted(missed, "event");
+            let delays = if of_pairs > 0 {
+                "; delays may be too long for that: use --where user"
+            } else {
+                ""
+            };
             let text = format!(
-                "{missed} not counted: another BPF program ran on the CPU (coverage: undelivered)"
+                "{missed} not counted: another BPF program ran on the CPU (coverage: \
+                 undelivered){delays}"
             );
             host.context().note(Level::Warning, &text);
         }
@@ -238,7 +247,7 @@ impl KernelCounts {
         self.collect(host, now)
     }
 
-    /// Does the same at the end of a run, and adds the starts without an end.
+    /// Ends the counts of a run, and adds the starts without an end.
     ///
     /// # Errors
     /// As [`KernelCounts::collect`].
@@ -253,7 +262,7 @@ impl KernelCounts {
     /// The kernel refuses to return it.
     pub(super) fn collect(&mut self, host: &mut Host, now: f64) -> anyhow::Result<()> {
         self.collected_at = now;
-        if now >= COLLECTED_NS {
+        if now >= self.begun_at + COLLECTED_NS {
             self.measuring = None;
         }
         let tables = &self.tables;

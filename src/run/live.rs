@@ -90,7 +90,7 @@ pub(super) fn run(
         return ended_before_start();
     }
     enable(&host, &mut live, &source, workload.is_some())?;
-    counts.begin(settings)?;
+    counts.begin(settings, live.now())?;
     begin_notes(&context, &catalog);
     if let Some(workload) = &mut workload
         && let Err(why) = workload.start()

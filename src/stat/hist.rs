@@ -206,6 +206,11 @@ impl Histograms {
         }
     }
 
+    /// Returns whether its buckets are powers of two: each contains whole buckets of the kernel.
+    pub fn is_log2(&self) -> bool {
+        matches!(self.scale, Scale::Log2)
+    }
+
     /// Adds values that the kernel has counted by bucket, a value of each with its count, and their
     /// sum; without a key, to the folded keys.
     pub fn add_counted(&mut self, key: Option<&[Word]>, buckets: &[(u64, u64)], sum: f64) {

@@ -58,8 +58,8 @@ impl PairWriter<'_> {
                 self.overwrite_start();
                 self.code.jump(stored);
             }
-            // Its end may remove it meanwhile, and another key take its place: only an update
-            // keeps out of that.
+            // Its end may remove it meanwhile, and another key take its place: an update replaces
+            // the element atomically.
             false => self.increment(PairCounter::Unmatched),
         }
         self.code.place(insert);

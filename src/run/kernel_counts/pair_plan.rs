@@ -40,6 +40,9 @@ impl CountPlan<'_> {
         if let Some(why) = &declared.needs {
             return Err(why.clone());
         }
+        if declared.histogram.as_ref().is_some_and(|(table, _)| !host.counts_delays(*table)) {
+            return Err("a linear histogram".to_owned());
+        }
         let mut plan = PairPlan { declared, layout: PairLayout::default(), roles: Vec::new() };
         // The kept values must be known before the ends, which run first if both are one event.
         for (is_start, sides) in [(true, &declared.starts), (false, &declared.finishes)] {

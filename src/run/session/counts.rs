@@ -13,6 +13,7 @@ use anyhow::Context as _;
 use super::super::kernel_counts::KernelCounts;
 use super::super::request::{CountingPlace, RunRequest};
 use crate::base::report::coverage::Coverage;
+use crate::base::report::draw::Level;
 use crate::script::evsel::role::Role;
 use crate::script::host::Host;
 use crate::source::request::SourceRequest;
@@ -91,17 +92,14 @@ impl SessionCounts {
         self.sets.iter().any(|set| set.roles.contains(&role))
     }
 
-    /// Ends the sets with one of these roles, and returns all of their roles that were on or off:
-    /// they need records from now on.
-    ///
-    /// # Errors
-    /// The kernel refuses to return what it has counted.
+    /// Ends the sets with one of these roles, and returns all of their roles and whether they were
+    /// on: they need records from now on.
     pub(super) fn release(
         &mut self,
         roles: &[u32],
         host: &mut Host,
         now: f64,
-    ) -> anyhow::Result<BTreeMap<u32, bool>> {
+    ) -> BTreeMap<u32, bool> {
         let mut released = BTreeMap::new();
         let is_one = |set: &CountedSet| roles.iter().any(|role| set.roles.contains(role));
         let sets = std::mem::take(&mut self.sets).into_iter();
@@ -109,11 +107,14 @@ impl SessionCounts {
         self.sets = kept;
         for mut set in ended {
             let is_on = set.open.is_some();
-            set.end(host, now, &mut self.missed)?;
+            // Its events are recorded in any case.
+            if let Err(why) = set.end(host, now, &mut self.missed) {
+                host.context().note(Level::Error, &format!("{why:#}"));
+            }
             self.recorded.extend(&set.roles);
             released.extend(set.roles.iter().map(|role| (*role, is_on)));
         }
-        Ok(released)
+        released
     }
 
     /// Returns the roles whose handlers no longer only count.
@@ -148,9 +149,11 @@ impl SessionCounts {
             let states: BTreeSet<bool> = states.collect();
             match (states.first(), states.last()) {
                 (Some(true), Some(true)) if !is_on => {
-                    set.begin(host, &self.request, source, roles)?;
-                    if set.open.is_none() {
-                        recorded.extend(set.roles.iter().copied());
+                    match set.opened(host, &self.request, source, roles)? {
+                        Some(opened) => {
+                            set.open.insert(opened).begin(&self.request.options, now)?;
+                        }
+                        None => recorded.extend(set.roles.iter().copied()),
                     }
                 }
                 (Some(false), Some(false)) if is_on => {
@@ -175,11 +178,13 @@ impl SessionCounts {
     ) -> anyhow::Result<Vec<u32>> {
         let sets = self.sets.iter_mut().filter(|set| set.open.is_some());
         for set in sets.filter(|set| set.roles.contains(&role)) {
+            // Without a change if the kernel refuses it.
+            let opened = set.opened(host, &self.request, source, roles)?;
             set.end(host, now, &mut self.missed)?;
-            set.begin(host, &self.request, source, roles)?;
-            if set.open.is_none() {
+            let Some(opened) = opened else {
                 return Ok(set.roles.iter().copied().collect());
-            }
+            };
+            set.open.insert(opened).begin(&self.request.options, now)?;
         }
         Ok(Vec::new())
     }
@@ -235,20 +240,17 @@ impl SessionCounts {
 }
 
 impl CountedSet {
-    /// Opens the programs, if the kernel can count all roles, and begins to count.
-    fn begin(
-        &mut self,
+    /// Opens the programs; None if the kernel cannot count all roles.
+    fn opened(
+        &self,
         host: &Host,
         request: &RunRequest,
         source: &SourceRequest,
         roles: &[Role],
-    ) -> anyhow::Result<()> {
+    ) -> anyhow::Result<Option<KernelCounts>> {
         let wanted = |role| self.roles.contains(&role);
         let opened = KernelCounts::open_for(host, request, roles, source, &wanted)?;
-        if opened.roles() == &self.roles {
-            self.open.insert(opened).begin(&request.options)?;
-        }
-        Ok(())
+        Ok((opened.roles() == &self.roles).then_some(opened))
     }
 
     /// Stops counting, adds the last rows to the table, and what was missed to `missed`.

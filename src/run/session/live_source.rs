@@ -226,7 +226,7 @@ impl LiveSource {
     /// # Errors
     /// The kernel refuses an event, or to return what it has counted.
     pub(super) fn release(&mut self, roles: &[u32], prompt: &mut Prompt) -> anyhow::Result<()> {
-        let released = self.counts.release(roles, &mut prompt.host, self.live.now())?;
+        let released = self.counts.release(roles, &mut prompt.host, self.live.now());
         self.record_released(&released, prompt)
     }
 
@@ -323,7 +323,7 @@ impl LiveSource {
     /// # Errors
     /// The kernel refuses to return what it has counted.
     pub(super) fn close(&mut self, roles: &[u32], prompt: &mut Prompt) -> anyhow::Result<()> {
-        let mut released = self.counts.release(roles, &mut prompt.host, self.live.now())?;
+        let mut released = self.counts.release(roles, &mut prompt.host, self.live.now());
         // Those of the same tables that stay open.
         released.retain(|role, _| !roles.contains(role));
         self.record_released(&released, prompt)?;

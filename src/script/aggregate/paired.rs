@@ -28,6 +28,12 @@ impl Aggregates {
         }
     }
 
+    /// Returns whether a histogram can contain delays that the kernel has counted by bucket.
+    pub(in crate::script) fn counts_delays(&self, histogram: usize) -> bool {
+        let target = self.one(histogram);
+        target.is_some_and(|one| one.body.kernel_target().is_some())
+    }
+
     fn add_delays(&self, pairs: &DeclaredPairs, row: &DelayRow<'_>, key: Option<&[Word]>) {
         let Some(declared) = self.one(pairs.times) else { return };
         let Some(KernelTarget::Delays(latency)) = declared.body.kernel_target() else { return };

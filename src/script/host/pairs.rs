@@ -30,6 +30,11 @@ impl Host {
         Ok(all)
     }
 
+    /// Returns whether a histogram can contain delays that the kernel has counted by bucket.
+    pub fn counts_delays(&self, histogram: usize) -> bool {
+        self.aggregates.counts_delays(histogram)
+    }
+
     /// Returns the roles of an event of pairs.
     pub fn roles_of_side(&self, side: &PairSide) -> Range<usize> {
         self.state.borrow().evsels.borrow().indexes_of(side.evsel)

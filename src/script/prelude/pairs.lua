@@ -5,7 +5,8 @@ local _, _, native, exports = ...
 local compile, declared, fill, pending = native.compile, native.paired, native.fill, native.pending
 local entry_of = exports.entry_of
 
-local error, ipairs, pairs, pcall, tonumber, type = error, ipairs, pairs, pcall, tonumber, type
+local error, ipairs, next, pairs, pcall = error, ipairs, next, pairs, pcall
+local tonumber, type = tonumber, type
 local concat, loadstring = table.concat, loadstring
 
 -- Ends without a start before a note that the calls nest.
@@ -194,7 +195,7 @@ local function declare_pairs(plan, starts, finishes, of)
     plan.wanted[i] = plan.present[i] or plan.pair ~= nil
   end
   for _, side in ipairs(finishes) do
-    if #side.rows == 0 and of.rows then side.rows = of.rows end
+    if next(side.rows) == nil and of.rows then side.rows = of.rows end
   end
   local spec = keep_values(starts, finishes, plan)
   local fields = concat(spec, " ")

@@ -4,7 +4,7 @@
 //! The map of the starts lives as long as the run; the table of the results is exchanged as that of
 //! a count. If keys are threads, a third program removes the start of a thread that ends.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use super::exchange::ExchangedTable;
@@ -24,7 +24,7 @@ use crate::sys::refusal::Refusal;
 
 /// Number of starts for which a map has room.
 const STARTS: usize = 1 << 16;
-/// Kernel from which on a program of a tracepoint may allocate an element of a map.
+/// First kernel in which a program of a tracepoint may allocate an element of a map.
 const WITH_ALLOCATION: (u32, u32) = (6, 1);
 
 /// An event of pairs.
@@ -168,7 +168,14 @@ impl Pairs {
 
     /// Returns how many events were missed because another program ran on the CPU.
     pub fn missed(&self) -> u64 {
-        self.programs().map(|held| held.program.misses().unwrap_or(0)).sum()
+        let mut missed: BTreeMap<u32, u64> = BTreeMap::new();
+        // An event that is an end and a start has two programs, and both miss it. The program of
+        // ended threads has no event of the script.
+        for held in self.programs().filter(|held| held.role != NO_ROLE) {
+            let of_role = missed.entry(held.role).or_default();
+            *of_role = held.program.misses().unwrap_or(0).max(*of_role);
+        }
+        missed.values().sum()
     }
 
     /// Returns the runs of all programs that the kernel has measured.

@@ -32,7 +32,10 @@ impl Pending {
                 _ => doubles.push(value),
             }
         }
+        // Lost records are none of this start's events.
+        let unsafe_until = std::mem::replace(&mut self.unsafe_until, f64::NEG_INFINITY);
         self.open(None, &doubles, kinds);
+        self.unsafe_until = unsafe_until;
         self.starts -= 1;
         self.counted_open = self.counted_open.saturating_sub(1);
     }
@@ -64,5 +67,8 @@ mod tests {
         assert!(pending.get(Word::number(7.0)));
         assert_eq!(pending.read().time, 900.0);
         assert_eq!(pending.read().kinds & 2, 2, "its value is a string");
+        pending.drop_before(1000.0);
+        pending.take_over(Word::number(8.0), 950.0, &[Word::string(5)]);
+        assert!(pending.get(Word::number(8.0)), "a loss of records is none of its events");
     }
 }

@@ -195,7 +195,8 @@ impl AggregateBody for HistTable {
     }
 
     fn kernel_target(&self) -> Option<KernelTarget<'_>> {
-        Some(KernelTarget::Histograms(&self.of.live))
+        let is_log2 = self.of.live.borrow().is_log2();
+        is_log2.then_some(KernelTarget::Histograms(&self.of.live))
     }
 }
 
