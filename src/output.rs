@@ -26,6 +26,7 @@ pub mod otlp;
 pub mod parquet;
 pub mod perfetto;
 pub mod pprof;
+mod profile;
 pub mod screen;
 mod shrink;
 pub mod svg;

@@ -4,6 +4,7 @@
 //! Each table is a type of samples, so a sample has a value for its own table and 0 for the others.
 //! Frames are functions without addresses: they were named when they were recorded.
 
+use super::profile::{StringTable, sample_type};
 use crate::base::report::draw::Stamp;
 use crate::base::report::flame::{Flame, FrameKind};
 use flate2::{Compression, write::GzEncoder};
@@ -109,21 +110,19 @@ fn profile(tables: &[(&str, &Flame)], begin: Stamp, end: Stamp) -> Profile {
         ..Profile::default()
     };
     for (id, name) in (1..).zip(MAPPINGS) {
-        let filename = strings.index(name);
+        let filename = strings.index(name) as i64;
         profile.mapping.push(Mapping { id, filename, has_functions: true });
     }
     let mut locations: HashMap<(i64, bool), u64> = HashMap::new();
     for (at, (name, flame)) in tables.iter().enumerate() {
-        let unit = if flame.unit.is_empty() { "stacks" } else { &flame.unit };
-        // `kv` is the name of a table that has neither a title nor a count.
-        let name = if name.is_empty() || *name == "kv" { unit } else { name };
-        let kind = ValueKind { name: strings.index(name), unit: strings.index(pprof_unit(unit)) };
+        let (name, unit) = sample_type(name, flame);
+        let kind = ValueKind { name: strings.index(name) as i64, unit: strings.index(unit) as i64 };
         profile.sample_type.push(kind);
         for (frames, weight) in flame.stacks() {
             let mut location_id = Vec::with_capacity(frames.len());
             for frame in frames.iter().rev() {
                 let kernel = flame.mark_of(*frame) == FrameKind::Kernel;
-                let name = strings.index(flame.name_of(*frame));
+                let name = strings.index(flame.name_of(*frame)) as i64;
                 let next = locations.len() as u64 + 1;
                 let id = *locations.entry((name, kernel)).or_insert(next);
                 if id == next {
@@ -141,42 +140,8 @@ fn profile(tables: &[(&str, &Flame)], begin: Stamp, end: Stamp) -> Profile {
             profile.sample.push(WeightedSample { location_id, value });
         }
     }
-    profile.string_table = strings.all;
+    profile.string_table = strings.into_strings();
     profile
-}
-
-/// Returns a unit by the name that pprof converts.
-fn pprof_unit(unit: &str) -> &str {
-    match unit {
-        "ns" => "nanoseconds",
-        "us" => "microseconds",
-        "samples" | "stacks" | "events" | "objects" | "count" => "count",
-        unit => unit,
-    }
-}
-
-/// Unique strings; the first one is empty, as the format requires.
-struct StringTable {
-    all: Vec<String>,
-    indexes: HashMap<String, i64>,
-}
-
-impl Default for StringTable {
-    fn default() -> StringTable {
-        StringTable { all: vec![String::new()], indexes: HashMap::from([(String::new(), 0)]) }
-    }
-}
-
-impl StringTable {
-    fn index(&mut self, text: &str) -> i64 {
-        if let Some(index) = self.indexes.get(text) {
-            return *index;
-        }
-        let index = self.all.len() as i64;
-        self.all.push(text.to_owned());
-        self.indexes.insert(text.to_owned(), index);
-        index
-    }
 }
 
 #[cfg(test)]

@@ -25,29 +25,35 @@ pub enum KeyValue<'a> {
     Text(&'a [u8]),
 }
 
-impl KeyValue<'_> {
-    /// Reads the words of a part.
-    pub(super) fn read(part: &[u8], is_text: bool) -> KeyValue<'_> {
-        match is_text {
-            true => KeyValue::Text(until_nul(part)),
-            false => KeyValue::Integer(word(part, 0)),
-        }
+impl<'a> KeyValue<'a> {
+    /// Reads the parts of a key, each by its number of words and whether it is text.
+    pub(super) fn read_all(
+        key: &'a [u8],
+        parts: impl IntoIterator<Item = (usize, bool)>,
+    ) -> Vec<KeyValue<'a>> {
+        let mut rest = key;
+        let part = |(words, is_text)| {
+            let (part, behind) = rest.split_at_checked(8 * words)?;
+            rest = behind;
+            Some(match is_text {
+                true => KeyValue::Text(until_nul(part)),
+                false => KeyValue::Integer(word(part, 0)),
+            })
+        };
+        parts.into_iter().map_while(part).collect()
     }
 }
 
 /// Reads the rows of a table.
 pub(super) struct RowReader {
     layout: CountLayout,
-    /// Whether each part of a key is text.
-    texts: Vec<bool>,
     sums: Vec<i128>,
 }
 
 impl RowReader {
     pub(super) fn new(layout: CountLayout) -> RowReader {
-        let texts = layout.texts.clone();
         let sums = vec![0; layout.sums];
-        RowReader { layout, texts, sums }
+        RowReader { layout, sums }
     }
 
     /// Passes the row of a key to `each`; `values` has the values of all CPUs. A key without events
@@ -84,19 +90,14 @@ impl RowReader {
         if count == 0 {
             return;
         }
-        let mut parts = Vec::with_capacity(self.texts.len());
-        let mut rest = key.unwrap_or_default();
-        for (words, is_text) in self.layout.key.iter().zip(&self.texts) {
-            let Some((part, behind)) = rest.split_at_checked(8 * words) else { break };
-            parts.push(KeyValue::read(part, *is_text));
-            rest = behind;
-        }
-        let key = key.map(|_| &parts[..]);
-        each(&CountedRow { key, count, name, sums: &self.sums });
+        let parts = self.layout.key.iter().copied().zip(self.layout.texts.iter().copied());
+        let key = key.map(|key| KeyValue::read_all(key, parts));
+        each(&CountedRow { key: key.as_deref(), count, name, sums: &self.sums });
     }
 }
 
-fn word(bytes: &[u8], index: usize) -> u64 {
+/// Returns a word of 8 bytes; 0 if there are not as many.
+pub(super) fn word(bytes: &[u8], index: usize) -> u64 {
     let word = bytes.get(8 * index..8 * index + 8).and_then(|word| word.try_into().ok());
     word.map_or(0, u64::from_ne_bytes)
 }

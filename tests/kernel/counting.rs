@@ -211,7 +211,7 @@ fn short_lived_tasks_have_their_counts_and_names() {
 }
 
 /// Returns the numbers of the BPF programs that a process holds.
-pub(crate) fn programs_of(pid: u32) -> BTreeSet<u32> {
+fn programs_of(pid: u32) -> BTreeSet<u32> {
     let files = std::fs::read_dir(format!("/proc/{pid}/fdinfo")).into_iter().flatten().flatten();
     let texts = files.filter_map(|file| std::fs::read_to_string(file.path()).ok());
     let number = |text: String| {
@@ -221,7 +221,7 @@ pub(crate) fn programs_of(pid: u32) -> BTreeSet<u32> {
 }
 
 /// Returns the numbers of all BPF programs of the kernel.
-pub(crate) fn programs() -> BTreeSet<u32> {
+fn programs() -> BTreeSet<u32> {
     /// `BPF_PROG_GET_NEXT_ID`
     const NEXT: libc::c_int = 11;
     let (mut found, mut last) = (BTreeSet::new(), 0u32);
@@ -240,8 +240,13 @@ pub(crate) fn programs() -> BTreeSet<u32> {
 
 fn a_killed_run_leaves_no_program() {
     let tool = in_kernel(&["-e", "sched:sched_switch,raw_syscalls:sys_enter"]);
+    leaves_no_program(tool, 2);
+}
+
+/// Kills a run that has as many programs, and waits until the kernel has removed them.
+pub(crate) fn leaves_no_program(tool: Tool, count: usize) {
     let own = programs_of(tool.pid());
-    assert_eq!(own.len(), 2, "a program for each event");
+    assert_eq!(own.len(), count, "a program for each event, and one for the end of threads");
     assert!(programs().is_superset(&own));
     // Kills it.
     drop(tool);

@@ -1,11 +1,11 @@
 //! Pairs of events in the kernel: equal to those of user space and to what the load did.
 
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::counting::{can_count, programs, programs_of};
+use crate::counting::{can_count, leaves_no_program};
 use crate::live::live_tests;
 use crate::load::{self, Load};
 use crate::tool::{Run, Tool};
@@ -308,16 +308,8 @@ fn soft_interrupts_are_timed_in_the_kernel() {
 
 fn a_killed_run_leaves_no_program_of_pairs() {
     let tool = start("kernel", &["syscalls"]);
-    let own = programs_of(tool.pid());
-    assert_eq!(own.len(), 3, "a program for each event and for the end of threads");
-    assert!(programs().is_superset(&own));
-    // Kills it.
-    drop(tool);
-    let since = Instant::now();
-    while programs().intersection(&own).next().is_some() {
-        assert!(since.elapsed() < Duration::from_secs(20), "{own:?} are left");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    // A program for each event, and one for the end of threads.
+    leaves_no_program(tool, 3);
 }
 
 /// Runs a monitor for a moment. Returns its exit code and its messages.

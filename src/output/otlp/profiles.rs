@@ -3,6 +3,7 @@
 //! Frames were named when they were recorded, so a location has a function and no address. The
 //! first entry of each table is the empty one that the format requires.
 
+use super::super::profile::{StringTable, sample_type};
 use super::{Any, OtlpResource, scope};
 use crate::base::report::flame::{Flame, FrameKind};
 use opentelemetry_proto::tonic::collector::profiles::v1development::ExportProfilesServiceRequest;
@@ -45,14 +46,15 @@ pub fn profiles_request(
         scope_profiles,
         ..ResourceProfiles::default()
     }];
-    let dictionary = Some(tables.dictionary);
+    let string_table = tables.strings.into_strings();
+    let dictionary = Some(ProfilesDictionary { string_table, ..tables.dictionary });
     ExportProfilesServiceRequest { resource_profiles, dictionary }.encode_to_vec()
 }
 
 /// The tables of a request, and the indexes of their entries.
 struct Tables {
     dictionary: ProfilesDictionary,
-    strings: HashMap<String, i32>,
+    strings: StringTable,
     locations: HashMap<(i32, bool), i32>,
     stacks: HashMap<Vec<i32>, i32>,
 }
@@ -64,11 +66,11 @@ impl Tables {
             location_table: vec![Location::default()],
             function_table: vec![Function::default()],
             link_table: vec![Link::default()],
-            string_table: vec![String::new()],
+            string_table: Vec::new(),
             attribute_table: vec![KeyValueAndUnit::default()],
             stack_table: vec![Stack::default()],
         };
-        let strings = HashMap::from([(String::new(), 0)]);
+        let strings = StringTable::default();
         let (locations, stacks) = (HashMap::new(), HashMap::new());
         let mut tables = Tables { dictionary, strings, locations, stacks };
         // Attributes 1 and 2: see `location`.
@@ -86,13 +88,9 @@ impl Tables {
 
     fn profile(&mut self, profile: &OtlpProfile<'_>) -> Profile {
         let OtlpProfile { table, flame, begin_ns, end_ns } = *profile;
-        let unit = if flame.unit.is_empty() { "stacks" } else { &flame.unit };
-        // `kv` is the name of a table that has neither a title nor a count.
-        let name = if table.is_empty() || table == "kv" { unit } else { table };
-        let sample_type = Some(ValueType {
-            type_strindex: self.string(name),
-            unit_strindex: self.string(unit_name(unit)),
-        });
+        let (name, unit) = sample_type(table, flame);
+        let sample_type =
+            Some(ValueType { type_strindex: self.string(name), unit_strindex: self.string(unit) });
         let mut samples = Vec::new();
         for (frames, weight) in flame.stacks() {
             let stack = frames.iter().rev().map(|frame| self.location(flame, *frame)).collect();
@@ -112,13 +110,7 @@ impl Tables {
     }
 
     fn string(&mut self, text: &str) -> i32 {
-        if let Some(index) = self.strings.get(text) {
-            return *index;
-        }
-        let index = self.dictionary.string_table.len() as i32;
-        self.dictionary.string_table.push(text.to_owned());
-        self.strings.insert(text.to_owned(), index);
-        index
+        self.strings.index(text) as i32
     }
 
     fn location(&mut self, flame: &Flame, frame: u32) -> i32 {
@@ -146,15 +138,5 @@ impl Tables {
             stacks.push(Stack { location_indices });
         }
         index
-    }
-}
-
-/// Returns a unit by its name in profiles.
-fn unit_name(unit: &str) -> &str {
-    match unit {
-        "ns" => "nanoseconds",
-        "us" => "microseconds",
-        "samples" | "stacks" | "events" | "objects" | "count" => "count",
-        unit => unit,
     }
 }

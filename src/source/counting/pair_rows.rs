@@ -1,8 +1,8 @@
 //! Rows of pairs that programs in the kernel have filled: the sum of the values of all CPUs.
 
 use crate::bpf::bucket;
-use crate::bpf::pair::layout::{KeyShape, PairLayout, PairRowContent, PartShape, ROW_BYTES};
-use crate::source::counted_row::KeyValue;
+use crate::bpf::pair::layout::{KeyShape, PairLayout, PairRowContent, ROW_BYTES};
+use crate::source::counted_row::{KeyValue, word};
 
 /// A row of the results of pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,23 +142,13 @@ pub(super) fn read_start(
 }
 
 fn parts<'a>(shape: &KeyShape, bytes: &'a [u8]) -> Vec<KeyValue<'a>> {
-    let mut rest = bytes;
-    let part = |shape: &PartShape| {
-        let (part, behind) = rest.split_at_checked(8 * shape.words)?;
-        rest = behind;
-        Some(KeyValue::read(part, shape.is_text))
-    };
-    shape.parts.iter().map_while(part).collect()
-}
-
-fn word(bytes: &[u8], index: usize) -> u64 {
-    let word = bytes.get(8 * index..8 * index + 8).and_then(|word| word.try_into().ok());
-    word.map_or(0, u64::from_ne_bytes)
+    KeyValue::read_all(bytes, shape.parts.iter().map(|part| (part.words, part.is_text)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bpf::pair::layout::PartShape;
 
     fn bytes(words: &[u64]) -> Vec<u8> {
         words.iter().flat_map(|word| word.to_ne_bytes()).collect()

@@ -44,20 +44,11 @@ impl Pending {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stat::pending::PendingOptions;
+    use crate::stat::pending::tests::SHAPE;
 
     #[test]
     fn starts_of_the_kernel_are_counted_once() {
-        let options = PendingOptions {
-            values: 1,
-            by_task: true,
-            keep_lost: false,
-            nested: false,
-            keep_event: false,
-            age: f64::INFINITY,
-            bound: 1 << 20,
-        };
-        let mut pending = Pending::new(options);
+        let mut pending = Pending::new(SHAPE);
         let dropped = PendingLosses { unmatched: 2, exited: 1, ..PendingLosses::default() };
         pending.add_counted(10, dropped, 3);
         assert_eq!((pending.starts(), pending.ended(), pending.counted_open()), (10, 4, 3));

@@ -6,7 +6,7 @@ use crate::stat::event_copy::EventOwner;
 use proptest::prelude::*;
 use std::collections::HashMap;
 
-const SHAPE: PendingOptions = PendingOptions {
+pub(super) const SHAPE: PendingOptions = PendingOptions {
     values: 1,
     by_task: true,
     keep_lost: false,
