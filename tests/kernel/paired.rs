@@ -255,13 +255,12 @@ return m
 "#;
 
 fn a_script_pairs_in_the_kernel_by_declaring() {
-    // An event in an interrupt that hits another program is missed, and records of an idle task may
-    // be missing without a count.
+    // An event in an interrupt that hits another program is missed, and counted as that.
     let complete = (0..6).find(|_| both_pair_the_same_sleeps());
-    assert!(complete.is_some(), "the places differ in each of 6 runs");
+    assert!(complete.is_some(), "each of 6 runs missed events");
 }
 
-/// Pairs one load in both places. Returns whether both have all delays.
+/// Pairs one load in both places. Returns whether nothing was missed.
 fn both_pair_the_same_sleeps() -> bool {
     // Records of an idle task may be missing, but its events are counted.
     let _busy = load::never_idle();
@@ -275,15 +274,15 @@ fn both_pair_the_same_sleeps() -> bool {
     let total = |run: &Run| sum(run, "away", "total_us", |row| row["tid"] == pid);
     let undelivered = |run: &Run| run.coverage()["undelivered"].as_u64().unwrap_or_default();
     kernel.is_complete();
-    // Each delay is measured between the same two switches, some microseconds apart.
-    let difference = (total(&kernel) - total(&user)).abs();
-    if undelivered(&kernel) + undelivered(&user) > 0
-        || calls(&kernel) < 30.0
-        || calls(&kernel) != calls(&user)
-        || difference >= 0.05 * total(&user)
-    {
+    // Records of an idle task may be missing without a count.
+    if undelivered(&kernel) + undelivered(&user) > 0 || calls(&user) < calls(&kernel) {
         return false;
     }
+    assert!(calls(&kernel) >= 30.0, "{:?}", kernel.objects);
+    assert_eq!(calls(&kernel), calls(&user), "{:?}", kernel.objects);
+    // Each delay is measured between the same two switches, some microseconds apart.
+    let difference = (total(&kernel) - total(&user)).abs();
+    assert!(difference < 0.05 * total(&user), "{} {}", total(&kernel), total(&user));
     let name = |run: &Run| {
         let row = run.of("row").find(|row| row["table"] == "away" && row["tid"] == pid).cloned();
         row.map(|row| row["name"].clone())
