@@ -45,6 +45,8 @@ pub struct CountedEvent {
     pub omitted: Vec<i32>,
     /// CPUs whose events are counted; None counts all.
     pub cpus: Option<Vec<u32>>,
+    /// Values that are not 0 for an event that counts.
+    pub conditions: Vec<IntegerNode>,
     /// The key.
     pub key: Vec<KeyPart>,
     /// Values that are summed.
@@ -150,7 +152,7 @@ impl CountedEvent {
         &self,
         layout: &CountLayout,
         maps: CountMaps,
-        filter: impl FnOnce(&mut Assembler, Label) -> Option<()>,
+        filter: impl FnOnce(&mut Assembler, Label),
     ) -> Option<Vec<u64>> {
         let mut code = Assembler::default();
         let out = code.label();
@@ -164,7 +166,8 @@ impl CountedEvent {
         self.find_cpu(&mut code, out);
         code.set(UNDEFINED, 0);
         let rejected = code.label();
-        filter(&mut code, rejected)?;
+        filter(&mut code, rejected);
+        self.check_conditions(&mut code, rejected)?;
         store_parts(&mut code, &self.key, key_at)?;
         find_value(&mut code, layout, maps, key_at, out);
         self.add(&mut code, layout)?;
@@ -184,7 +187,14 @@ impl CountedEvent {
             KeyPart::Text(_) => None,
         });
         let sums = self.sums.iter().map(|sum| &sum.value);
-        key.chain(sums).chain(&self.further).any(|node| node.has(&is))
+        let all = key.chain(sums).chain(&self.conditions).chain(&self.further);
+        all.into_iter().any(|node| node.has(&is))
+    }
+
+    /// Jumps to `fail` if a condition is 0.
+    pub(super) fn check_conditions(&self, code: &mut Assembler, fail: Label) -> Option<()> {
+        let mut conditions = self.conditions.iter();
+        conditions.try_for_each(|node| ExpressionWriter::new(code).condition(node, fail))
     }
 
     /// Sets [`THREAD`], and stores the process; jumps to `out` for omitted threads.

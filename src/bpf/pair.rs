@@ -124,7 +124,7 @@ impl PairedEvent {
         &self,
         layout: &PairLayout,
         maps: PairMaps,
-        filter: impl FnOnce(&mut Assembler, Label) -> Option<()>,
+        filter: impl FnOnce(&mut Assembler, Label),
     ) -> Option<Vec<u64>> {
         let stack = PairStack::of(layout)?;
         let mut code = Assembler::default();
@@ -136,7 +136,8 @@ impl PairedEvent {
         maps.scope.check(&mut code, out);
         event.find_cpu(&mut code, out);
         code.set(UNDEFINED, 0);
-        filter(&mut code, end)?;
+        filter(&mut code, end);
+        event.check_conditions(&mut code, end)?;
         find_active(&mut code, maps.active, out);
         find_table(&mut code, maps.tables, out);
         let mut writer = PairWriter { code: &mut code, layout, maps, stack, end };

@@ -1,12 +1,16 @@
 //! Messages at the start of a live run: what is watched, and which options are applied differently
 //! or have no effect.
 
+use std::collections::BTreeSet;
+
 use super::filters::{self, EventOrigin};
 use super::request::RunRequest;
 use crate::base::report::draw::Level;
 use crate::base::text::cpulist;
 use crate::base::text::stack_style::StackStyle;
 use crate::base::text::units::counted;
+use crate::event::kind::EventKind;
+use crate::event::kind::breakpoint::Breakpoint;
 use crate::event::sampling::ChainPart;
 use crate::script::evsel::role::Role;
 use crate::script::host::Host;
@@ -16,41 +20,23 @@ use crate::source::request::SourceRequest;
 use crate::sys::streams;
 
 /// Prints what is watched in one line: on an idle machine, it is the only output for a while.
-pub(super) fn print_banner(host: &Host, live: &Live, request: &RunRequest, source: &SourceRequest) {
+pub(super) fn print_banner(
+    host: &Host,
+    live: &Live,
+    request: &RunRequest,
+    source: &SourceRequest,
+    in_kernel: &BTreeSet<u32>,
+) {
     let roles = host.roles();
-    let mut names: Vec<String> = Vec::new();
-    for role in &roles {
-        if !names.contains(&role.event.name) {
-            names.push(role.event.name.clone());
-        }
-    }
-    let shown = match names.len() {
-        0..=4 => names.join(", "),
-        n => format!("{} and {} more events", names[..3].join(", "), n - 3),
-    };
-    let target = match &source.tasks {
-        Some(tids) if !request.options.selects_tasks() => {
-            format!("the command (pid {})", tids[0])
-        }
-        Some(tids) if !request.options.pids.is_empty() => {
-            let pids: Vec<String> = request.options.pids.iter().map(u32::to_string).collect();
-            let noun = if pids.len() == 1 { "process" } else { "processes" };
-            format!("{noun} {} ({})", pids.join(","), counted(tids.len() as u64, "thread"))
-        }
-        Some(tids) => {
-            let tids: Vec<String> = tids.iter().map(i32::to_string).collect();
-            format!("thread {}", tids.join(","))
-        }
-        None => {
-            format!("CPU {}", cpulist::format(&cpus_of(&roles, &source.watched)))
-        }
-    };
     let order = if source.ordered { "in order" } else { "unordered" };
     let context = host.context();
     for remark in request.notes.iter().chain(live.remarks()) {
         context.note(Level::Warning, remark);
     }
     for remark in without_stacks(&roles, request) {
+        context.note(Level::Warning, &remark);
+    }
+    for remark in roles.iter().filter_map(partly_watched) {
         context.note(Level::Warning, &remark);
     }
     if let Some(remark) = without_rate(&roles, request) {
@@ -61,7 +47,11 @@ pub(super) fn print_banner(host: &Host, live: &Live, request: &RunRequest, sourc
     for remark in request.understood.iter().chain(&host.take_remarks()).chain(&texts) {
         context.note(Level::Info, remark);
     }
-    let watching = format!("watching {shown} on {target}; Ctrl-C ends and reports");
+    let watching = format!(
+        "watching {} on {}; Ctrl-C ends and reports",
+        named(&roles),
+        target(&roles, request, source)
+    );
     context.note(Level::Info, &watching);
     if request.options.format.has_notes() && !request.options.quiet {
         // Such a format keeps stderr free of notes, but a caller may wait there for the start.
@@ -80,7 +70,7 @@ pub(super) fn print_banner(host: &Host, live: &Live, request: &RunRequest, sourc
         for line in live.function_notes() {
             context.note(Level::Info, line);
         }
-        for line in filters::explain(&roles, EventOrigin::Kernel) {
+        for line in filters::explain(&roles, EventOrigin::Kernel(in_kernel)) {
             context.note(Level::Info, &line);
         }
     }
@@ -108,6 +98,59 @@ fn without_rate(roles: &[Role], request: &RunRequest) -> Option<String> {
              apply to any event"
         )
     })
+}
+
+/// Returns the names of the first events, and how many more there are.
+fn named(roles: &[Role]) -> String {
+    let mut names: Vec<String> = Vec::new();
+    for role in roles {
+        if !names.contains(&role.event.name) {
+            names.push(role.event.name.clone());
+        }
+    }
+    match names.len() {
+        0..=4 => names.join(", "),
+        n => format!("{} and {} more events", names[..3].join(", "), n - 3),
+    }
+}
+
+/// Returns the tasks or the CPUs that are watched.
+fn target(roles: &[Role], request: &RunRequest, source: &SourceRequest) -> String {
+    match &source.tasks {
+        Some(tids) if !request.options.selects_tasks() => {
+            format!("the command (pid {})", tids[0])
+        }
+        Some(tids) if !request.options.pids.is_empty() => {
+            let pids: Vec<String> = request.options.pids.iter().map(u32::to_string).collect();
+            let noun = if pids.len() == 1 { "process" } else { "processes" };
+            format!("{noun} {} ({})", pids.join(","), counted(tids.len() as u64, "thread"))
+        }
+        Some(tids) => {
+            let tids: Vec<String> = tids.iter().map(i32::to_string).collect();
+            format!("thread {}", tids.join(","))
+        }
+        None => {
+            format!("CPU {}", cpulist::format(&cpus_of(roles, &source.watched)))
+        }
+    }
+}
+
+/// Returns a note about an event that is watched only in part: the first bytes of a variable, or
+/// one of some events.
+fn partly_watched(role: &Role) -> Option<String> {
+    let (event, sampling) = (&role.event, &role.sampling);
+    if let EventKind::Breakpoint(Breakpoint { partly: Some(size), length, .. }) = &event.what {
+        return Some(format!(
+            "{}: watches the first {length} of {size} bytes; write SYMBOL+OFFSET/LENGTH for others",
+            event.name
+        ));
+    }
+    let is_sampled = !sampling.count && sampling.group.is_none() && !event.kind().has_rate();
+    let period = sampling.period.filter(|period| is_sampled && *period > 1)?;
+    Some(format!(
+        "{}: one record for {period} events (period={period}); counts are of records",
+        event.name
+    ))
 }
 
 /// Returns a note for each stack option that is given although no event takes stacks.

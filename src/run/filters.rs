@@ -10,15 +10,16 @@ use crate::source::open::user_text;
 
 /// Where a run's events come from, which decides where they can be filtered.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum EventOrigin {
-    Kernel,
+pub(super) enum EventOrigin<'a> {
+    /// With the roles that the kernel counts, whose filters it checks whole.
+    Kernel(&'a BTreeSet<u32>),
     File,
 }
 
 /// Returns a line for each event that has a filter.
-pub(super) fn explain(roles: &[Role], from: EventOrigin) -> Vec<String> {
+pub(super) fn explain(roles: &[Role], from: EventOrigin<'_>) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
-    for role in roles {
+    for (index, role) in (0..).zip(roles) {
         let conditions = role.filter.as_ref().map(Filter::conjuncts).unwrap_or_default();
         let (kernel, left): (Vec<Filter>, Vec<Filter>) =
             conditions.into_iter().partition(|part| is_for_kernel(role, part));
@@ -30,8 +31,10 @@ pub(super) fn explain(roles: &[Role], from: EventOrigin) -> Vec<String> {
         let line = match (kernel.is_empty(), here.is_empty(), from) {
             (true, true, _) => continue,
             (_, _, EventOrigin::File) => {
-                let both = [kernel, here].into_iter().filter(|text| !text.is_empty());
-                format!("filtered in user space: {}", both.collect::<Vec<_>>().join(" && "))
+                format!("filtered in user space: {}", both(&kernel, &here))
+            }
+            (_, _, EventOrigin::Kernel(counted)) if counted.contains(&index) => {
+                format!("filtered in the kernel, before it is counted: {}", both(&kernel, &here))
             }
             (false, true, _) => format!("filtered in the kernel: {kernel} ({REJECTED})"),
             (true, false, _) => format!("filtered in user space: {here} ({RECEIVED})"),
@@ -46,6 +49,11 @@ pub(super) fn explain(roles: &[Role], from: EventOrigin) -> Vec<String> {
         }
     }
     lines
+}
+
+fn both(kernel: &str, here: &str) -> String {
+    let parts = [kernel, here].into_iter().filter(|text| !text.is_empty());
+    parts.collect::<Vec<_>>().join(" && ")
 }
 
 /// Returns whether the kernel checks a condition: a BPF program checks only some.
@@ -134,7 +142,8 @@ mod tests {
 
     #[test]
     fn each_line_names_the_place_of_the_filter_and_its_cost() {
-        let lines = |filter| explain(&[role(filter)], EventOrigin::Kernel).join("\n");
+        let lines =
+            |filter| explain(&[role(filter)], EventOrigin::Kernel(&BTreeSet::new())).join("\n");
         assert_eq!(
             lines("pid > 1 && CPU == 0"),
             format!("a:x: filtered in the kernel: pid > 1 && CPU == 0 ({REJECTED})")

@@ -97,7 +97,7 @@ pub(super) fn run(
     {
         return workload::fail(&host, &why, settings);
     }
-    print_banner(&host, &live, request, &source);
+    print_banner(&host, &live, request, &source, counts.roles());
     let mut show = Show::new(context, screen, files);
     show.export(request, exports);
     show.serve(&host, request)?;

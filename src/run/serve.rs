@@ -6,6 +6,7 @@
 
 mod loading;
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
@@ -93,7 +94,7 @@ fn serve(
     live.enable(false)?;
     context.set_clock(*live.clock());
     begin_notes(&context, &catalog);
-    print_banner(&served.host, &live, request, &source);
+    print_banner(&served.host, &live, request, &source, &BTreeSet::new());
     let mut run = ServedRun::new(served, live, exports, request, started);
     let watched = run.watch(source.tasks.as_deref());
     run.live.disable();

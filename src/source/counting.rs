@@ -25,7 +25,6 @@ use super::counted_row::{CountedRow, RowReader};
 use super::open::attr;
 use crate::bpf::assembler::{Assembler, Label};
 use crate::bpf::count::{CountLayout, CountMaps, CountedEvent, KeyPart, SummedValue};
-use crate::bpf::expression::ExpressionWriter;
 use crate::bpf::integer::{IntegerNode, IntegerWidth};
 use crate::bpf::record_text::RecordText;
 use crate::bpf::task_scope::TaskScope;
@@ -54,8 +53,6 @@ pub struct CountedRole {
     pub counted: CountedEvent,
     /// Conditions in the kernel's language that an event must meet.
     pub filters: Vec<BoundFilter>,
-    /// Further conditions: values that must not be 0.
-    pub conditions: Vec<IntegerNode>,
 }
 
 /// A table and the events that are counted in it.
@@ -75,7 +72,7 @@ pub fn refusal() -> Option<Refusal> {
     let name = Some(RecordText::Comm);
     let counted = CountedEvent { key, sums: vec![sum], name, ..CountedEvent::default() };
     let table = OpenTable::create(&layout, 1, TaskScope::default());
-    table.and_then(|table| table.load(&layout, &counted, &[], &[])).err()
+    table.and_then(|table| table.load(&layout, &counted, &[])).err()
 }
 
 /// The tables of a run.
@@ -255,7 +252,7 @@ impl OpenTable {
         let layout = &table.layout;
         let mut open = OpenTable::create(layout, entries, scope)?;
         for role in &table.roles {
-            let program = open.load(layout, &role.counted, &role.filters, &role.conditions)?;
+            let program = open.load(layout, &role.counted, &role.filters)?;
             open.programs.push(HeldProgram::attach(program, role.role, &role.event, cpu)?);
         }
         Ok(open)
@@ -266,7 +263,6 @@ impl OpenTable {
         layout: &CountLayout,
         counted: &CountedEvent,
         filters: &[BoundFilter],
-        conditions: &[IntegerNode],
     ) -> Result<BpfProgram, Refusal> {
         let maps = CountMaps {
             tables: self.table.slots(),
@@ -275,8 +271,7 @@ impl OpenTable {
             undefined: self.undefined.number(),
             scope: self.scope,
         };
-        let code =
-            counted.program(layout, maps, |code, fail| check(code, fail, filters, conditions));
+        let code = counted.program(layout, maps, |code, fail| check(code, fail, filters));
         let code = code.ok_or_else(|| refused(libc::E2BIG))?;
         BpfProgram::load(BpfProgramType::Tracepoint, &code)
     }
@@ -296,15 +291,9 @@ impl OpenTable {
     }
 }
 
-/// Appends the filters and conditions of a role; they jump to `fail`.
-fn check(
-    code: &mut Assembler,
-    fail: Label,
-    filters: &[BoundFilter],
-    conditions: &[IntegerNode],
-) -> Option<()> {
+/// Appends the filters of a role; they jump to `fail`.
+fn check(code: &mut Assembler, fail: Label, filters: &[BoundFilter]) {
     filters.iter().for_each(|filter| filter.assemble(code, fail));
-    conditions.iter().try_for_each(|node| ExpressionWriter::new(code).condition(node, fail))
 }
 
 /// Returns the attr of the perf event that holds a program; it is never enabled.

@@ -4,8 +4,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use crate::cgroup::Cgroup;
 use crate::live::live_tests;
-use crate::sample_fields::Cgroup;
 
 live_tests! {
     waits_of_a_cgroup_are_those_that_the_kernel_counts_for_its_tasks,

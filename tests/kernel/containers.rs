@@ -1,8 +1,8 @@
 //! container: a control group is charged for what its tasks did.
 
+use crate::cgroup::Cgroup;
 use crate::functions::Program;
 use crate::live::live_tests;
-use crate::sample_fields::Cgroup;
 
 live_tests! {
     a_group_is_charged_for_the_work_of_its_task,

@@ -12,7 +12,9 @@ mod names;
 mod sleeps;
 mod spin;
 
-pub(crate) use calls::{PROCESS_SHIFT, getppid_in_tree, getppid_with_arguments};
+pub(crate) use calls::{
+    PROCESS_SHIFT, getppid_in_tree, getppid_renamed_elsewhere, getppid_with_arguments,
+};
 pub(crate) use measured::{
     Pipes, SharedPage, alternate, faults, getppid_until_stopped, never_idle, sleeps_in_storms,
     vforks,

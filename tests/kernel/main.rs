@@ -9,6 +9,7 @@
 mod blktrace;
 mod breakpoints;
 mod budget;
+mod cgroup;
 mod cgroup_tasks;
 mod changes;
 mod command;
@@ -61,6 +62,7 @@ mod sources;
 mod sql;
 mod syscalls;
 mod tables;
+mod task_names;
 mod task_state;
 mod timelines;
 mod tool;
@@ -114,6 +116,7 @@ fn main() -> ExitCode {
         files::tests(),
         counted_tasks::tests(),
         counting::tests(),
+        counting::filters::tests(),
         pair_programs::tests(),
         paired::tests(),
         paired_tasks::tests(),
@@ -151,6 +154,7 @@ fn main() -> ExitCode {
         sql::tests(),
         syscalls::tests(),
         tables::tests(),
+        task_names::tests(),
         task_state::tests(),
         timelines::tests(),
         trace::tests(),

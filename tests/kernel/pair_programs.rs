@@ -113,7 +113,7 @@ fn the_verifier_accepts_pairs_of_random_expressions() {
                 let event = CountedEvent { key: random.parts(1), ..CountedEvent::default() };
                 let event = PairedEvent { event, part };
                 // Some expressions are too large.
-                let Some(code) = event.program(&layout, maps, |_, _| Some(())) else { continue };
+                let Some(code) = event.program(&layout, maps, |_, _| ()) else { continue };
                 load(&code, &format!("{event:?}"));
                 loaded += 1;
             }

@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 use serde_json::Value;
 
 use crate::breakpoints::hits::needs_each_hit;
+use crate::cgroup::Cgroup;
 use crate::live::{live_tests, skip_anywhere};
 use crate::load::SharedPage;
 
@@ -20,43 +21,6 @@ live_tests! {
     a_field_of_the_attr_has_an_effect_or_is_refused_with_what_to_write,
     each_cgroup_of_a_glob_is_counted,
     a_field_that_no_script_reads_is_not_recorded,
-}
-
-/// A folder of the perf_event hierarchy, removed at the end.
-pub(crate) struct Cgroup {
-    pub(crate) path: std::path::PathBuf,
-    pub(crate) name: String,
-}
-
-impl Cgroup {
-    pub(crate) fn new(name: &str) -> Cgroup {
-        let Some(hierarchy) = perilune::sys::cgroup::CgroupHierarchy::find() else {
-            skip_anywhere("no cgroup hierarchy with the perf_event controller is mounted");
-        };
-        let name = format!("/perilune-{}-{name}", std::process::id());
-        let path = hierarchy.root().join(name.trim_start_matches('/'));
-        if let Err(why) = fs::create_dir(&path) {
-            skip_anywhere(&format!("no cgroup can be created: {why}"));
-        }
-        Cgroup { path, name }
-    }
-
-    /// Returns a shell command that runs in the group.
-    fn run(&self, command: &str) -> String {
-        format!("echo $$ > {}/cgroup.procs && {command}", self.path.display())
-    }
-}
-
-impl Drop for Cgroup {
-    fn drop(&mut self) {
-        // A group is busy until its last task has been reaped.
-        for _ in 0..50 {
-            if fs::remove_dir(&self.path).is_ok() {
-                return;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(10));
-        }
-    }
 }
 
 /// Returns a script with this `m.init`.
@@ -130,6 +94,7 @@ fn a_field_of_the_attr_has_an_effect_or_is_refused_with_what_to_write() {
         ("sample_max_stack", "has no effect: the event has no call chains of the kernel"),
         ("exclude_callchain_kernel", "has no effect: the event has no call chains of the kernel"),
         ("exclude_callchain_user", "has no effect: the event has no call chains of the kernel"),
+        ("max_stack", "'max_stack' of an evsel has no effect: no stack is recorded"),
         ("branch_sample_type", "it selects the branches of e._branches"),
         ("wakeup_event", "an evsel has no 'wakeup_event'; did you mean 'wakeup_events'?"),
     ] {
@@ -138,8 +103,10 @@ fn a_field_of_the_attr_has_an_effect_or_is_refused_with_what_to_write() {
         assert!(text.contains(why), "{field}: {text}");
         assert!(!text.contains("refuses its attributes"), "{field}: {text}");
     }
+    let init = "evsel('page-faults', { exclude = { idle = true } }, print)";
+    assert!(run(init, &[], "true").1.contains("'exclude.idle' of an evsel has no effect"));
     let init = "local n = 0
-        evsel('sched:sched_process_exit', { wakeup_events = 1 }, function() emit { exit = 1 } end)";
+        evsel('sched:sched_process_exec', { wakeup_events = 1 }, function() emit { exec = 1 } end)";
     assert_eq!(run(init, &[], "true").0.len(), 1);
 }
 

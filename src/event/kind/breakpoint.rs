@@ -39,6 +39,8 @@ pub struct Breakpoint {
     pub access: MemoryAccess,
     /// Watched bytes: 1, 2, 4 or 8.
     pub length: u8,
+    /// Bytes of the symbol if only the first ones are watched and no other length was requested.
+    pub partly: Option<u64>,
     /// Modes in which it is not raised.
     pub exclude: Exclude,
 }
@@ -221,7 +223,8 @@ impl EventProperties for Breakpoint {
         ];
         if self.access != MemoryAccess::Execute {
             notes.push(
-                "the kernel reports neither the value nor which of the bytes was accessed"
+                "the kernel reports neither the value nor which of the bytes was accessed; a \
+                 register of e._regs may have the value"
                     .to_owned(),
             );
         }
@@ -283,6 +286,8 @@ fn breakpoint(name: &BreakpointName<'_>, symbols: Option<&dyn SymbolFinder>) -> 
         size @ (1 | 2 | 4 | 8) if offset == 0 => size as u8,
         _ => DEFAULT_LENGTH,
     };
+    let is_partial =
+        access != MemoryAccess::Execute && name.length.is_none() && name.offset.is_none();
     let length = length(name.length, access, usual)?;
     if access != MemoryAccess::Execute && !address.is_multiple_of(length.into()) {
         bail!(
@@ -296,6 +301,7 @@ fn breakpoint(name: &BreakpointName<'_>, symbols: Option<&dyn SymbolFinder>) -> 
         program: program.map(|(file, loaded)| BreakpointFile { name: file.to_owned(), loaded }),
         access,
         length,
+        partly: Some(symbol.size).filter(|size| is_partial && *size > length.into()),
         exclude: Exclude::default(),
     })
 }

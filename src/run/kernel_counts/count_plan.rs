@@ -117,7 +117,6 @@ impl CountPlan<'_> {
             event: event.clone(),
             counted: event_counts,
             filters: Vec::new(),
-            conditions: Vec::new(),
         };
         add_filters(&mut planned, role, format)?;
         Ok(planned)
@@ -185,7 +184,7 @@ fn add_filters(planned: &mut CountedRole, role: &Role, format: &Format) -> Resul
                 planned.filters.push(bound.clone());
             }
             Condition::Value(_) => match KernelExpr::parse(text, format) {
-                Ok(KernelExpr::Integer(node, _)) => planned.conditions.push(node),
+                Ok(KernelExpr::Integer(node, _)) => planned.counted.conditions.push(node),
                 _ => return Err(only(text)),
             },
             _ => return Err(only(text)),

@@ -77,7 +77,7 @@ impl CountPlan<'_> {
         })?;
         if let Some(text) = &side.condition {
             let format = role.event.format().ok_or("it is not a tracepoint")?;
-            role.conditions.push(integer(text, format)?);
+            role.counted.conditions.push(integer(text, format)?);
         }
         Ok(role)
     }

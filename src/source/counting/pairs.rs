@@ -234,9 +234,8 @@ impl OpenPairs {
         };
         for PairRole { role, part } in &pairs.roles {
             let paired = PairedEvent { event: role.counted.clone(), part: part.clone() };
-            let code = paired.program(layout, open.maps(), |code, fail| {
-                check(code, fail, &role.filters, &role.conditions)
-            });
+            let code =
+                paired.program(layout, open.maps(), |code, fail| check(code, fail, &role.filters));
             open.attach(code, role.role, &role.event, cpu)?;
         }
         if let Some(event) = &pairs.exit {

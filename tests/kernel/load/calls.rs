@@ -1,6 +1,8 @@
 //! System calls with arguments that differ.
 
-use super::Load;
+use std::ffi::CStr;
+
+use super::{Load, call_getppid, pin_to_cpu};
 
 /// Position of the process in the arguments of [`getppid_with_arguments`].
 pub(crate) const PROCESS_SHIFT: u32 = 24;
@@ -46,5 +48,28 @@ pub(crate) fn getppid_in_tree(children: u32, n: u32) -> Load {
             });
         }
         calls();
+    })
+}
+
+/// Forks children one after the other, which take the name on one CPU and then call getppid `n`
+/// times on another.
+pub(crate) fn getppid_renamed_elsewhere(children: u32, name: &'static CStr, n: u32) -> Load {
+    Load::new(move || {
+        for i in 0..children as usize {
+            // SAFETY: this child has one thread; its own child ends without returning. The name
+            // ends in NUL.
+            unsafe {
+                match libc::fork() {
+                    0 => {
+                        pin_to_cpu(i % 2);
+                        libc::prctl(libc::PR_SET_NAME, name.as_ptr());
+                        pin_to_cpu(1 - i % 2);
+                        call_getppid(n);
+                        libc::_exit(0)
+                    }
+                    child => libc::waitpid(child, std::ptr::null_mut(), 0),
+                };
+            }
+        }
     })
 }

@@ -88,7 +88,7 @@ impl Machine {
 
     /// Returns the bytes of a program.
     pub(crate) fn load(&self, event: &PairedEvent) -> Vec<u8> {
-        self.load_code(event.program(&self.layout, MAPS, |_, _| Some(())))
+        self.load_code(event.program(&self.layout, MAPS, |_, _| ()))
     }
 
     pub(crate) fn load_code(&self, code: Option<Vec<u64>>) -> Vec<u8> {
