@@ -215,7 +215,7 @@ impl Host {
         let events: Vec<_> = self.roles().iter().map(|r| r.event.clone()).collect();
         self.want_flames(setting)?;
         let related = events.len() > 1 || self.has_state();
-        let ordered = self.monitor.as_ref().and_then(|m| m.order).unwrap_or(related);
+        let declared = self.monitor.as_ref().and_then(|m| m.order);
         // The meaning of an address depends on the mappings and execs before it, which may be in
         // other rings. Calls by watched tasks are filtered in user space, so that a task's fork has
         // to come before its calls.
@@ -225,14 +225,23 @@ impl Host {
         };
         let filters_calls = setting.some_tasks
             && (roles.iter().any(is_filtered_here) || self.callbacks.of_watched_tasks());
-        let ordered = ordered || self.sources_need_order() || setting.timeline;
-        self.ordered = self.rules.order.unwrap_or(ordered || self.takes_stacks() || filters_calls);
-        self.check_order()?;
+        let ordered = declared.unwrap_or(related) || self.sources_need_order() || setting.timeline;
         self.context.with(|context| context.roles = events);
         self.aggregates.begin().map_err(anyhow::Error::msg)?;
         let sample: Option<Function> = table.get("sample")?;
         let (roles, state) = (self.roles(), self.state.borrow());
         self.dispatch.make_views(&roles, sample.as_ref(), &state.printers, setting.per_thread)?;
+        // The record that names a task may be in another ring than its events.
+        let ordered = ordered || self.takes_stacks() || filters_calls;
+        self.ordered = match self.rules.order {
+            Some(order) => order,
+            None if ordered || state.evsels.borrow().reads_names() => true,
+            None => {
+                let (reads_names, prints) = self.dispatch.reads_names()?;
+                reads_names || prints && declared.is_none()
+            }
+        };
+        self.check_order()?;
         // Bundled monitors are skipped: tests check them against their kernel's types, and a check
         // takes a millisecond or more.
         if setting.trial.is_some() {

@@ -8,7 +8,7 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---@field group? perilune.MonitorGroup the question that it answers, for the lists of monitors
 ---@field api? integer version of the API that the script needs; Dflt: 1, the present one
 ---@field options? (perilune.SharedOption|perilune.Option)[] `flag {…}`, `"call-graph"`, …
----@field order? boolean time order across CPUs; Dflt: true with several events or `pending`
+---@field order? boolean time order across CPUs; Dflt: if events are related, printed or name tasks
 ---@field every? string default of -i: `"1s"`; without it, or with a COMMAND, one report at the end
 ---@field screen? boolean tables fill the terminal, with keys; needs `every` or -i; Dflt: false
 ---@field idle? string reason why there may be no events; printed at the end of a run without events

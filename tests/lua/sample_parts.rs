@@ -49,7 +49,7 @@ fn only_what_a_handler_reads_of_its_record_is_needed() {
     for (before, handler, expected) in [
         ("", "rows:add(e.prio, 1)", NONE),
         ("", "rows:add(e['prio'], 1)", NONE),
-        ("", "rows:add(e._comm, e._tid + e._cpu)", NONE),
+        ("", "rows:add(e._tid, e._cpu)", NONE),
         ("", "rows:add(e._time, 1)", TIME),
         ("", "if e.prio > 3 then rows:add(e._pid, 1) end", PROCESS),
         ("", "rows:add(e._pid, e._time)", ALL),
@@ -58,6 +58,8 @@ fn only_what_a_handler_reads_of_its_record_is_needed() {
         ("local f = math.max", "rows:add(f(e.prio, 2), 1)", NONE),
         ("local seen = { n = 0 }", "seen.n = seen.n + 1 rows:add(e.prio, seen.n)", NONE),
         ("local function add(k) rows:add(k, 1) end", "add(e.prio)", NONE),
+        // A name is that of the time of the event.
+        ("", "rows:add(e._comm, 1)", ALL),
         // These may need a time.
         ("", "rows:add(now(), 1)", ALL),
         ("local function add(k) rows:add(k, now()) end", "add(e.prio)", ALL),

@@ -91,7 +91,7 @@ fn of_event(
     let (mut evsels, live) = (state.evsels.borrow_mut(), state.records_samples());
     let sealed = evsels.sealed;
     let empty = Format::default();
-    let (mut codes, mut types) = (Vec::new(), Vec::new());
+    let (mut codes, mut types, mut reads_names) = (Vec::new(), Vec::new(), false);
     for role in evsels.roles_of_mut(index) {
         let format = role.event.format().unwrap_or(&empty);
         let names = ExprNames::Event { event: &role.event.name, format };
@@ -112,8 +112,10 @@ fn of_event(
                 }
             }),
         }
+        reads_names |= code.contains("own_comm(") || code.contains("comm_of(");
         codes.push(code);
     }
+    evsels.names_tasks |= reads_names;
     if codes.is_empty() {
         return Err("an expression needs the evsel of its fields".to_owned());
     }

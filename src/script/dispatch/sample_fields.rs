@@ -49,6 +49,21 @@ impl Dispatch {
     }
 }
 
+impl Dispatch {
+    /// Returns whether a handler may read the names of tasks at the times of its events, and
+    /// whether one may print events.
+    ///
+    /// # Errors
+    /// The runtime's own Lua failed.
+    pub(in crate::script) fn reads_names(&self) -> anyhow::Result<(bool, bool)> {
+        let reads_names: Function = self.trusted.export("reads_names")?;
+        self.handlers.iter().try_fold((false, false), |(reads, prints), handler| {
+            let (also_reads, also_prints): (bool, bool) = reads_names.call(&handler.function)?;
+            Ok((reads || also_reads, prints || also_prints))
+        })
+    }
+}
+
 /// Returns the names of each count that the samples of an event have, live or in a recording.
 pub(super) fn count_names(event: &Event) -> Vec<Vec<String>> {
     if let Some(format) = event.format().filter(|_| event.counted.is_empty()) {

@@ -33,6 +33,8 @@ pub struct Evsels {
     pub sealed: bool,
     /// Lists of task names, as passed to `ev:matching`.
     pub names: Vec<String>,
+    /// Whether an expression reads the names of tasks.
+    pub(in crate::script) names_tasks: bool,
     /// Remarks for the user about events that differ from what was requested.
     pub(in crate::script) remarks: EventRemarks,
     /// Those of the remarks that name an event used as a fallback for another.
@@ -50,6 +52,12 @@ pub struct Evsels {
 }
 
 impl Evsels {
+    /// Returns whether an expression or a filter in user space reads the names of tasks.
+    pub(in crate::script) fn reads_names(&self) -> bool {
+        let by_name = |role: &Role| role.rest.iter().any(|rest| rest.text.contains("_comm"));
+        self.names_tasks || !self.names.is_empty() || self.roles.iter().any(by_name)
+    }
+
     /// Returns the roles of an evsel, as indexes.
     pub fn indexes_of(&self, index: usize) -> std::ops::Range<usize> {
         self.declared.get(index).map_or(0..0, |d| d.first..d.first + d.count)

@@ -263,19 +263,17 @@ for row = 0, #rows do row_of[rows[row].name] = row end
 -- Maximum number of functions and tables that a search visits.
 local VISITS = 2000
 
---- Returns the rows of the fields whose names are constants of a handler, or of a function of the
--- script that it can reach through its upvalues.
-function exports.fields_read(handler)
-  local list, found, seen, visits = {}, {}, {}, 0
+--- Calls `met` with each text that is a constant of a handler, or of a function of the script that
+-- it can reach through its upvalues.
+local function each_text(handler, met)
+  local seen, visits = {}, 0
   local visit
 
   local function constants(f)
     for i = -1, -65536, -1 do
       local k = funck(f, i)
       if k == nil then return end
-      if type(k) == "string" then
-        local row = row_of[k]
-        if row and not found[row] then found[row], list[#list + 1] = true, row end
+      if type(k) == "string" then met(k)
       elseif type(k) == "proto" then constants(k) end
     end
   end
@@ -299,5 +297,27 @@ function exports.fields_read(handler)
     end
   end
   visit(handler, 3)
+end
+
+--- Returns the rows of the fields that a handler may read.
+function exports.fields_read(handler)
+  local list, found = {}, {}
+  each_text(handler, function(name)
+    local row = row_of[name]
+    if row and not found[row] then found[row], list[#list + 1] = true, row end
+  end)
   return list
+end
+
+-- Fields and functions whose results depend on the names of tasks at the time of an event, and
+-- those that print them.
+local NAMING, PRINTING = { _comm = true, _text = true, comm = true }, { emit = true, print = true }
+
+--- Returns whether a handler may read the names of tasks, and whether it may print an event.
+function exports.reads_names(handler)
+  local reads, prints = false, false
+  each_text(handler, function(text)
+    reads, prints = reads or NAMING[text] ~= nil, prints or PRINTING[text] ~= nil
+  end)
+  return reads, prints
 end
