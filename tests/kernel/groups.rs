@@ -16,6 +16,7 @@ live_tests! {
     an_event_that_cannot_share_a_group_is_refused_or_opened_without_it,
     each_sample_has_what_the_group_counted_since_the_one_before,
     a_sampled_group_of_whole_cpus_has_counts_of_each_cpu,
+    a_hidden_sample_leaves_no_counts_to_the_next_one,
     a_recording_of_a_group_has_its_counts,
     a_sampled_group_is_only_for_records,
     counts_without_a_group_are_refused,
@@ -167,6 +168,24 @@ fn a_sampled_group_of_whole_cpus_has_counts_of_each_cpu() {
         row["exits"].as_u64().unwrap_or_else(|| panic!("{row}")).abs_diff(u64::from(CALLS));
     // Other tasks of the CPU may call it, too.
     assert!(others <= 100, "{row}");
+}
+
+fn a_hidden_sample_leaves_no_counts_to_the_next_one() {
+    // The handler needs new memory for each sample, so perilune has page faults, which are hidden.
+    let text = "local m, kept = monitor { summary = 'groups' }, {}
+        function m.init()
+          evsel('{page-faults//period=10/,context-switches}:S', function(e)
+            kept[#kept + 1] = ('x'):rep(2 ^ 18 + #kept)
+            emit { faults = e._counts[0] }
+          end)
+        end
+        return m";
+    let work = "for i in $(seq 100); do sh -c :; done";
+    let run = crate::script::run(text, &["-a", "--", "sh", "-c", work]);
+    let of = |row: &Value| row["faults"].as_u64();
+    let wrong: Vec<_> = run.rows().filter(|row| of(row) != Some(10)).collect();
+    assert!(wrong.is_empty(), "{wrong:?} of {}", run.rows().count());
+    assert!(run.rows().count() > 100, "a shell has more than ten page faults: {}", run.text);
 }
 
 fn a_recording_of_a_group_has_its_counts() {

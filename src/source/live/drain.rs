@@ -135,6 +135,8 @@ impl Live {
         if !(foreign || own) {
             let (at, tasks) = (self.clock.since_start(time), self.tasks.as_ref());
             push(&mut self.batch, decoder, &sample, (at, weight), tasks, sink);
+        } else if let Some(counts) = &decoder.counts {
+            counts.pass(&sample);
         }
     }
 

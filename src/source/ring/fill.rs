@@ -146,6 +146,9 @@ pub(in crate::source) fn push(
             batch.weigh_last(weight);
         }
     }
+    if !tailed && let Some(counts) = &decoder.counts {
+        counts.pass(sample);
+    }
     if decoder.chained.is_some() || decoder.has_tail {
         batch.mark_full_if_chains_low();
     }

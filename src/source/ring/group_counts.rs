@@ -74,6 +74,11 @@ impl GroupCounts {
         Some(then(Words::new(counts.as_flattened()), Words::new(totals.as_flattened())))
     }
 
+    /// Takes the totals of a sample that nothing takes: the next one must not have its counts.
+    pub(in crate::source) fn pass(&self, sample: &Sample<'_>) {
+        self.with(sample, |_, _| ());
+    }
+
     /// Remembers that a thread has ended. Rings may still hold samples of it.
     pub(in crate::source) fn end(&self, tid: u32) {
         if self.by_thread {
