@@ -12,7 +12,7 @@ use std::rc::Rc;
 use anyhow::ensure;
 
 use crate::source::request::Opening;
-use crate::sys::cgroup::{check_number, matching};
+use crate::sys::cgroup::{self, check_number, matching};
 use crate::sys::cgroup_threads::CgroupThreads;
 
 /// The control groups that a run watches.
@@ -30,6 +30,14 @@ impl WatchedCgroups {
         Ok(WatchedCgroups { paths: outermost(pattern)? })
     }
 
+    /// Returns those that still exist: one may have been removed since they were found. All of them
+    /// if none does, so that opening the first one gives the reason.
+    fn present(&self) -> Vec<Rc<str>> {
+        let present: Vec<_> =
+            self.paths.iter().filter(|path| cgroup::open(path).is_ok()).cloned().collect();
+        if present.is_empty() { self.paths.clone() } else { present }
+    }
+
     /// Returns the reader of their threads; None if the hierarchy was unmounted meanwhile.
     pub(super) fn threads(&self) -> Option<CgroupThreads> {
         CgroupThreads::of(self.paths.clone())
@@ -45,7 +53,7 @@ pub(super) fn limited(
     cgroups: Option<&WatchedCgroups>,
 ) -> anyhow::Result<Vec<Opening>> {
     match cgroups {
-        Some(cgroups) => limit(openings, &cgroups.paths),
+        Some(cgroups) => limit(openings, &cgroups.present()),
         None => Ok(openings),
     }
 }

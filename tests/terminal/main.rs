@@ -1,5 +1,7 @@
 //! The command as a user sees it on a terminal: the prompt, and the full screen.
 
+#[path = "../kernel/cgroup.rs"]
+mod cgroup;
 #[path = "../kernel/live.rs"]
 mod live;
 mod pty;
@@ -13,6 +15,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     live::run([
         screen::tests(),
+        repl::cgroups::tests(),
         repl::counts::tests(),
         repl::files::tests(),
         repl::live::tests(),

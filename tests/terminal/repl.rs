@@ -2,6 +2,7 @@
 
 use std::process::{Command, Stdio};
 
+pub(crate) mod cgroups;
 pub(crate) mod counts;
 pub(crate) mod files;
 pub(crate) mod live;

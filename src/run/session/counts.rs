@@ -70,7 +70,8 @@ impl SessionCounts {
         host: &Host,
         source: &SourceRequest,
     ) -> anyhow::Result<BTreeSet<u32>> {
-        if self.request.options.counting == CountingPlace::User || source.tasks.is_some() {
+        let watches_tasks = source.tasks.is_some() || source.cgroups.is_some();
+        if self.request.options.counting == CountingPlace::User || watches_tasks {
             return Ok(BTreeSet::new());
         }
         let mut tables: BTreeMap<usize, BTreeSet<u32>> = BTreeMap::new();

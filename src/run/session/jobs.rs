@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Context as _, anyhow, bail, ensure};
 use mlua::{Table, Value};
 
 use super::Session;
@@ -80,6 +80,12 @@ impl Session<'_> {
         if let Some(file) = request.file_at_end() {
             bail!("run: --{file} is not available at a prompt; run the monitor from a shell");
         }
+        ensure!(
+            !request.monitor.whole_cpus || !self.source.watches_tasks(),
+            "run: {} watches whole CPUs, but this prompt watches single tasks; start a prompt \
+             without -p, -t and --cgroup for it",
+            request.monitor.name
+        );
         let perins = request.values.get("perins").is_some_and(OptionValue::is_given);
         let options =
             opt::table(self.prompt.host.lua(), &request.monitor.options, &request.values)?;

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
 
 use super::super::catalog::MachineCatalog;
+use super::super::cgroups::{WatchedCgroups, limited};
 use super::super::machine::{existing_task, mounted, name_stacks, print_by_formats};
 use super::super::machine_changes::MachineChanges;
 use super::super::openings::opening;
@@ -39,6 +40,8 @@ pub(super) struct LiveSource {
     source_request: SourceRequest,
     /// The watched CPUs.
     only: Vec<u32>,
+    /// The control groups of `--cgroup`.
+    cgroups: Option<WatchedCgroups>,
     /// Why there are no rings: the user lacks the permission.
     refused: Option<Refusal>,
     catalog: Rc<MachineCatalog>,
@@ -62,10 +65,6 @@ impl LiveSource {
         mut others: Vec<i32>,
     ) -> anyhow::Result<(LiveSource, Setting)> {
         let settings = &request.options;
-        ensure!(
-            settings.cgroup.is_none(),
-            "--cgroup cannot be combined with a prompt; use -p, or start a monitor as a command"
-        );
         let catalog = Rc::new(MachineCatalog::default());
         let scope = WatchScope::of(request, None)?;
         let setting = scope.setting(request, catalog.clone())?;
@@ -76,14 +75,14 @@ impl LiveSource {
         })
         .context("failed to start the thread that closes events")?;
         others.extend(tid.recv());
-        let WatchScope { cpus: only, tasks, .. } = scope;
+        let WatchScope { cpus: only, tasks, cgroups } = scope;
         let source_request = SourceRequest {
             cpus: online_cpus(),
             watched: only.clone(),
             workload: false,
             off: Vec::new(),
             tasks,
-            cgroups: None,
+            cgroups: cgroups.as_ref().and_then(WatchedCgroups::threads),
             pages: settings.mmap_pages.map(|pages| pages as usize),
             watermark: settings.watermark,
             ordered: settings.order.unwrap_or(true),
@@ -112,6 +111,7 @@ impl LiveSource {
             changes,
             source_request,
             only,
+            cgroups,
             refused,
             catalog,
             open,
@@ -202,6 +202,7 @@ impl LiveSource {
             .filter(|role| !roles[*role].event.kind().is_derived())
             .map(|role| planned(role, roles, &self.only))
             .collect::<anyhow::Result<Vec<_>>>()?;
+        let openings = limited(openings, self.cgroups.as_ref())?;
         let remarks = self.live.remarks().len();
         let refused = self.live.add(openings, &self.source_request, roles.len())?;
         hand_over(host, &refused)?;
@@ -280,7 +281,8 @@ impl LiveSource {
         let (new, open) = (&roles[role as usize], &self.open[role as usize]);
         if new.filter != open.filter || new.sampling.extra != open.sampling.extra {
             let opening = planned(role as usize, roles, &self.only)?;
-            let refused = self.live.renew(role, opening, &self.source_request, &self.closer)?;
+            let openings = limited(vec![opening], self.cgroups.as_ref())?;
+            let refused = self.live.renew(role, openings, &self.source_request, &self.closer)?;
             hand_over(&mut prompt.host, &refused)?;
         }
         prompt.revive(role)
@@ -299,6 +301,11 @@ impl LiveSource {
         self.source_request.own_tids = self.own_tids(kernel_tid(tracefs)?);
         print_by_formats(context, tracefs);
         Ok(())
+    }
+
+    /// Returns whether only the tasks of -p, -t or --cgroup are watched.
+    pub(super) fn watches_tasks(&self) -> bool {
+        self.source_request.tasks.is_some() || self.cgroups.is_some()
     }
 
     /// Returns the events that exist.

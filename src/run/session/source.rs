@@ -90,6 +90,11 @@ impl<'a> SessionSource<'a> {
         matches!(self, SessionSource::File(..))
     }
 
+    /// Returns whether only some tasks of this machine are watched.
+    pub(super) fn watches_tasks(&self) -> bool {
+        matches!(self, SessionSource::Live(live, _) if live.watches_tasks())
+    }
+
     /// Opens new events, switched off, and applies changed filters and handlers. On failure, the
     /// new events are closed, and their handlers and tables are freed.
     ///

@@ -42,7 +42,7 @@ impl Live {
         let placed: Vec<u32> = openings.iter().flat_map(Opening::named).collect();
         if let Err(why) = self.place_all(openings, request) {
             let now = monotonic_ns();
-            placed.into_iter().for_each(|role| drop(self.remove_role(role, None, now)));
+            placed.into_iter().for_each(|role| drop(self.remove_role(role, &[], now)));
             self.opened.refused.truncate(refused);
             self.opened.omitted.clear();
             return Err(why);
@@ -51,7 +51,7 @@ impl Live {
         Ok(self.opened.refused.split_off(refused))
     }
 
-    /// Replaces a role's events with those of `opening`; no record is handled twice or lost.
+    /// Replaces a role's events with those of `openings`; no record is handled twice or lost.
     /// Returns the conditions that the kernel does not filter.
     ///
     /// # Errors
@@ -59,27 +59,37 @@ impl Live {
     pub fn renew(
         &mut self,
         role: u32,
-        opening: Opening,
+        openings: Vec<Opening>,
         request: &SourceRequest,
         closer: &Closer,
     ) -> anyhow::Result<Vec<RefusedCondition>> {
         let on = self.is_on(role);
         let refused = self.opened.refused.len();
-        let at = self.place(opening, None, request)?;
-        if on && let Err(why) = self.turn(at, true) {
-            self.opened.decoders[at].recipients.pop();
+        let mut placed = Vec::with_capacity(openings.len());
+        let outcome = openings.into_iter().try_for_each(|opening| {
+            let at = self.place(opening, None, request)?;
+            placed.push(at);
+            if on {
+                self.turn(at, true)?;
+            }
+            Ok(())
+        });
+        if let Err(why) = outcome {
+            placed.into_iter().for_each(|at| self.leave(at));
             self.opened.refused.truncate(refused);
             drop(self.close_unused());
-            return Err(why.into());
+            return Err(why);
         }
         self.opened.groups.enable()?;
         let now = monotonic_ns();
-        let decoder = &mut self.opened.decoders[at];
-        if let Some(recipient) = decoder.recipients.last_mut().filter(|_| on) {
-            recipient.span = TimeSpan::since(now);
+        for &at in &placed {
+            let decoder = &mut self.opened.decoders[at];
+            if let Some(recipient) = decoder.recipients.last_mut().filter(|_| on) {
+                recipient.span = TimeSpan::since(now);
+            }
+            decoder.update_plain();
         }
-        decoder.update_plain();
-        closer.close(self.remove_role(role, Some(at), now));
+        closer.close(self.remove_role(role, &placed, now));
         Ok(self.opened.refused.split_off(refused))
     }
 
@@ -90,7 +100,7 @@ impl Live {
 
     /// Removes the events of a role permanently.
     pub fn close(&mut self, role: u32, closer: &Closer) {
-        closer.close(self.remove_role(role, None, monotonic_ns()));
+        closer.close(self.remove_role(role, &[], monotonic_ns()));
     }
 
     /// Turns the events of roles on or off; an event that also serves other roles stays on for
@@ -219,11 +229,18 @@ impl Live {
         at
     }
 
-    /// Removes a role from all its openings except `but`; it still takes what was written up to
-    /// `now`. Returns the events that no role needs any more.
-    fn remove_role(&mut self, role: u32, but: Option<usize>, now: u64) -> Vec<PerfEvent> {
+    /// Undoes [`Live::place`]: removes the recipient that was added last.
+    fn leave(&mut self, at: usize) {
+        let decoder = &mut self.opened.decoders[at];
+        decoder.recipients.pop();
+        decoder.update_plain();
+    }
+
+    /// Removes a role from all its openings except those of `but`; it still takes what was written
+    /// up to `now`. Returns the events that no role needs any more.
+    fn remove_role(&mut self, role: u32, but: &[usize], now: u64) -> Vec<PerfEvent> {
         for (at, decoder) in self.opened.decoders.iter_mut().enumerate() {
-            if Some(at) == but || !decoder.serves(role) {
+            if but.contains(&at) || !decoder.serves(role) {
                 continue;
             }
             for recipient in

@@ -20,7 +20,7 @@ const MISSPELT: &str = "syscalls:sys_enter_close has no field 'fdd'; did you mea
 
 fn a_misspelt_field_is_reported_before_any_event_is_opened() {
     let first = NO_FILES[8];
-    let mut session = Session::heard();
+    let mut session = Session::heard(&[]);
     assert_eq!(session.ask("n = 0"), "");
     let before = session.events();
     for (number, word) in [(3, "probe"), (6, "evsel")] {
@@ -65,7 +65,7 @@ fn a_failed_handler_is_not_saved_as_a_working_one() {
     let path = folder.path().join("closes.lua");
     let path = path.to_str().expect("a path in UTF-8");
     let first = NO_FILES[9];
-    let mut session = Session::heard();
+    let mut session = Session::heard(&[]);
     session.ask("n = 0");
     let probe =
         |text: &str| format!("probe(\"syscalls:sys_enter_close\", function(e)\n{text} end)");
@@ -92,7 +92,7 @@ fn a_failed_handler_is_not_saved_as_a_working_one() {
 }
 
 fn a_count_whose_key_is_misspelt_leaves_no_event_behind() {
-    let mut session = Session::heard();
+    let mut session = Session::heard(&[]);
     assert_eq!(session.ask("n = 0"), "");
     let before = session.events();
     let why = session.ask("count(\"syscalls:sys_enter_close\", \"fdd\")");
@@ -110,7 +110,7 @@ fn a_count_whose_key_is_misspelt_leaves_no_event_behind() {
 
 fn a_line_stops_at_its_mistake_and_a_refused_probe_leaves_no_state() {
     let first = NO_FILES[4];
-    let mut session = Session::heard();
+    let mut session = Session::heard(&[]);
     session.ask("n = 0");
     session.ask(&format!("p = probe(\"syscalls:sys_enter_close\", {})", counting(first, 1)));
     let other = "q = probe(\"syscalls:sys_enter_getppid\", function() end)";
@@ -147,7 +147,7 @@ fn a_line_that_other_lines_need_is_saved_although_its_handler_failed() {
              error \"bad\" end end) {then}"
         )
     };
-    let mut session = Session::heard();
+    let mut session = Session::heard(&[]);
     session.ask("n = 0");
     // The first line also defines a table that other lines may read, the second an event that
     // works.

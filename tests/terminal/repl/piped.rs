@@ -19,10 +19,10 @@ impl Session {
     }
 
     /// Starts a session whose messages are part of its answers.
-    pub(crate) fn heard() -> Session {
+    pub(crate) fn heard(words: &[&str]) -> Session {
         let (reader, writer) = std::io::pipe().expect("a pipe");
         let messages = writer.try_clone().expect("a descriptor can be doubled").into();
-        Session::with(&[], messages, (reader, writer))
+        Session::with(words, messages, (reader, writer))
     }
 
     fn with(
