@@ -45,6 +45,7 @@ local results
 function m.init(opt)
   if #opt.event < 2 then error("-e: a relation needs two stages: -e FROM -e TO", 0) end
   if opt.impl == "syscalls" then
+    if opt.is_source then error("--impl syscalls emits no events; use syscalls/OPTIONS/", 0) end
     for i, name in ipairs { "raw_syscalls:sys_enter", "raw_syscalls:sys_exit" } do
       if #opt.event ~= 2 or #opt.event[i] ~= 1 or opt.event[i][1].name ~= name then
         error("--impl syscalls takes -e raw_syscalls:sys_enter -e raw_syscalls:sys_exit", 0)

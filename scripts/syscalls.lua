@@ -14,7 +14,7 @@ local calls_by_name, measure = require "calls_by_name", require "syscall_delays"
 local m = monitor {
   summary = "latency and errors of system calls, by call",
   group = "processes", order = true, every = "1s",
-  emits = { text { "syscall" }, number { "delay_us" } },
+  emits = { text { "syscall" }, number { "delay_us" }, text { "args" } },
   idle = "a task that stays in one call has no events; see /proc/PID/stack",
   options = {
     text { "only", value = "CALLS", help = "only these calls, names and globs: fsync,epoll_*" },

@@ -98,6 +98,16 @@ function syscall_args.decoder()
   end
 end
 
+--- Returns decoded arguments as one text: `flags=RDONLY file_now=/etc/hosts ?`.
+---@param shown table<string, string>
+---@return string
+function syscall_args.joined(shown)
+  local parts = {}
+  for name, text in pairs(shown) do parts[#parts + 1] = ("%s=%s"):format(name, text) end
+  table.sort(parts)
+  return table.concat(parts, " ")
+end
+
 local AT_FDCWD = -100
 -- Calls that return an address.
 local RETURN_ADDRESS = { brk = true, mmap = true, mremap = true, shmat = true }

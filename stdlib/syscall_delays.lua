@@ -25,6 +25,7 @@ local function measure(groups, opt)
     function look.print(call, e, delay, _, id)
       if delay <= than then return end
       local shown = decode(id, call.event)
+      if opt.is_source then shown = { args = syscall_args.joined(shown) } end
       shown.syscall, shown.delay_us = syscall_name(id), delay / 1000
       emit(call.event, e, shown)
     end

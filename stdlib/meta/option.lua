@@ -63,6 +63,7 @@ error "this file describes the API to editors and checkers; it cannot be require
 --- Options of the command line, by long name with `_` for `-`. An option that was not given has its
 --- default. A flag and a shared option that are off are false, never nil.
 ---@class perilune.Options
+---@field is_source? boolean whether another monitor takes the events that this one emits
 ---@field call_graph false|string of -g: `"fp"`, `"dwarf,16384"`, `"lbr"`, …; for an evsel's `stack`
 ---@field flame_graph false|string NAME of --flame-graph; not false with --pprof and --firefox
 ---@field pprof false|string FILE of --pprof

@@ -11,6 +11,7 @@ live_tests! {
     the_emitted_states_of_a_task_are_its_sleeps,
     the_emitted_page_faults_are_those_of_the_workload,
     a_source_of_durations_emits_each_without_a_threshold,
+    emitted_calls_have_their_decoded_arguments,
     delays_and_nested_calls_are_those_of_the_emitted_calls,
     open_files_are_found_by_the_events_of_opens,
     a_source_of_a_source_passes_its_events_on,
@@ -88,6 +89,25 @@ fn a_source_of_durations_emits_each_without_a_threshold() {
     assert_eq!(rows.len(), 1, "{}", run.stderr);
     assert_eq!((&rows[0]["pid"], &rows[0]["syscalls"]), (&pid.into(), &CALLS.into()));
     run.is_complete();
+}
+
+fn emitted_calls_have_their_decoded_arguments() {
+    // The shell opens a file for each redirection.
+    let work = "for i in 1 2 3 4 5 6; do echo > /dev/null; done";
+    let event = "syscalls/--only openat/";
+    let out = std::process::Command::new(env!("CARGO_BIN_EXE_perilune"))
+        .args(["top", "-e", event, "-k", "args", "--json"])
+        .args(["--", "/bin/sh", "-c", work])
+        .output()
+        .expect("the built command runs");
+    let (text, errors) =
+        (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    let objects = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let rows: Vec<Value> = objects.filter(|object| object["type"] == "row").collect();
+    let plain = rows.iter().find(|row| row["args"] == "flags=WRONLY|CREAT|TRUNC");
+    let plain = plain.unwrap_or_else(|| panic!("{rows:?} {errors}"));
+    assert_eq!(plain["syscalls"], 6, "{rows:?}");
+    assert!(!errors.contains("emits"), "{errors}");
 }
 
 fn delays_and_nested_calls_are_those_of_the_emitted_calls() {

@@ -66,6 +66,7 @@ end
 local function from_monitor(asked)
   local m, opt = begin(asked)
   if not m then return nil, opt end
+  opt.is_source = true
   local first = #evsels + 1
   local within = exports.in_source
   exports.in_source = true                                 -- not a line that is typed at a prompt
