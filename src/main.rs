@@ -4,10 +4,11 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use perilune::cli::{machine_runtime::MachineRuntime, main_with};
-use perilune::sys::signal;
 use perilune::sys::streams::{stderr, stdout};
+use perilune::sys::{backtraces, signal};
 
 fn main() -> ExitCode {
+    backtraces::omit();
     // Does not fail for valid signal numbers; on failure the default actions stay.
     let _ = signal::install_requests();
     let mut machine = MachineRuntime::new(Instant::now());

@@ -3,6 +3,7 @@
 
 pub mod attr;
 mod attr_fallback;
+pub mod backtraces;
 pub mod bpf;
 pub mod breakpoint_hits;
 pub mod budget;

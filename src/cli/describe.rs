@@ -59,7 +59,12 @@ pub fn asked(
         all.extend(group);
         all.extend(members);
     }
-    if let Some(path) = &asked.replay {
+    let counted = all.iter().filter(|event| event.kind().only_counts());
+    let counted: Vec<&str> = counted.map(|event| event.name.as_str()).collect();
+    if !counted.is_empty() {
+        // No other monitor takes them.
+        command = format!("perilune stat -e {}", suggest::quoted(&counted.join(",")));
+    } else if let Some(path) = &asked.replay {
         command += &format!(" --replay {}", suggest::quoted(&path.to_string_lossy()));
     }
     let mut events: Vec<&Event> = Vec::new();

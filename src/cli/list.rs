@@ -25,6 +25,9 @@ use crate::event::kind::function::FunctionName;
 use crate::event::kind::{self, Event, FoundNames};
 use crate::script::option::{AttrKind, Attrs};
 
+/// Maximum width of the column of names.
+const WIDTH_MAX: usize = 100;
+
 /// Output options of the list.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ListOptions {
@@ -153,7 +156,7 @@ fn write_names(
     options: ListOptions,
     out: &mut dyn Write,
 ) -> io::Result<u8> {
-    let width = matching.iter().map(|event| shown(event).len()).max().unwrap_or(0);
+    let width = matching.iter().map(|event| shown(event).len()).max().unwrap_or(0).min(WIDTH_MAX);
     for event in matching {
         let EventName { name, aliases, category, unavailable } = event;
         if options.json {

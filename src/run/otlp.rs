@@ -196,7 +196,8 @@ impl OtlpSender {
         }
         let failure = self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(missing) = missing_at_end(is_ended, unsent, failure.as_deref()) {
-            context.note(Level::Warning, &format!("--otlp {}: {missing}", self.url));
+            // Also with --quiet: the receiver's data are incomplete.
+            context.note(Level::Error, &format!("--otlp {}: {missing}", self.url));
         }
     }
 }

@@ -51,6 +51,8 @@ pub struct SqlStore {
     /// Memory limit of the tables, in bytes, and whether it is reached.
     memory: u64,
     is_full: bool,
+    /// Why the file does not have all rows.
+    unwritten: Option<String>,
     /// Events that SQLite refused or that had no room, and rows of results that were not shown.
     dropped: u64,
 }
@@ -87,6 +89,7 @@ impl SqlStore {
             events: events.clone(),
             tables: Vec::new(),
             are_created: false,
+            unwritten: None,
             file: None,
             sample: RowSample::new(limit),
             memory: memory as u64 / 2,
@@ -159,7 +162,7 @@ impl SqlStore {
             return;
         };
         let Some(number) = self.sample.take() else { return };
-        if self.is_full {
+        if self.is_full || self.unwritten.is_some() {
             self.dropped += 1;
             return;
         }
@@ -180,8 +183,12 @@ impl SqlStore {
             }
             statement.raw_execute()
         });
-        if inserted.is_err() {
+        if let Err(why) = inserted {
             self.dropped += 1;
+            if self.file.is_some() {
+                // Such as a full disk, for which SQLite undoes the whole transaction.
+                self.unwritten = Some(failed(why));
+            }
         }
         if number.cast_unsigned() % CHECKED_ROWS == 0 && self.file.is_none() {
             self.is_full = self.bytes().is_none_or(|bytes| bytes > self.memory);
@@ -234,6 +241,7 @@ impl SqlStore {
     /// It is invalid, it needs more memory than its limit, or `is_stopped` returned true while it
     /// ran; a sentence.
     pub fn result(&mut self, is_stopped: fn() -> bool) -> Result<SqlResult, String> {
+        self.check_written()?;
         self.create(0)?;
         // Without an open transaction, which the failure of a query would undo.
         self.commit()?;
@@ -243,6 +251,14 @@ impl SqlStore {
         let (found, beyond) = found?;
         self.dropped += beyond;
         Ok(found)
+    }
+
+    /// Checks that the file has all rows so far.
+    fn check_written(&self) -> Result<(), String> {
+        match (&self.file, &self.unwritten) {
+            (Some(path), Some(why)) => Err(format!("failed to write `{}`: {why}", path.display())),
+            _ => Ok(()),
+        }
     }
 
     fn commit(&self) -> Result<(), String> {

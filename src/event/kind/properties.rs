@@ -278,7 +278,11 @@ pub trait EventProperties {
 
     /// Returns remarks on its samples.
     fn notes(&self) -> Vec<String> {
-        vec!["no fields; its samples have _period, _ip and _addr".to_owned()]
+        vec![
+            "no fields; its samples have _period, _ip and _addr, and in scripts those that are \
+             recorded on request (docs/events.md)"
+                .to_owned(),
+        ]
     }
 
     /// Returns why it cannot be counted with a filter of which the kernel does not accept

@@ -86,8 +86,14 @@ impl EvselOptions {
         }
         // In a selector, `max-stack=` also requests stacks; here it only limits the depth of stacks
         // that are taken.
-        if let (Some(stack), Some(depth)) = (&mut options.sampling.stack, depth) {
-            stack.depth.get_or_insert(depth);
+        match (&mut options.sampling.stack, depth) {
+            (Some(stack), Some(depth)) => _ = stack.depth.get_or_insert(depth),
+            (None, Some(_)) if !matches!(table.raw_get("stack"), Ok(Value::Boolean(false))) => {
+                return Err("'max_stack' of an evsel has no effect: no stack is recorded; add \
+                            stack = true, or omit it"
+                    .to_owned());
+            }
+            _ => {}
         }
         options.narrow_stack()?;
         options.check(chosen)?;

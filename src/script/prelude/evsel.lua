@@ -40,6 +40,8 @@ function methods.replace(ev, handler)
   return ev
 end
 
+exports.replaced = replaced
+
 --- Adds a filter to the event, in the kernel as far as possible; several filters are ANDed. With
 -- further arguments, `%s` stands for one of them quoted for the kernel, `%d` for a whole number;
 -- without, the text is used as it is.

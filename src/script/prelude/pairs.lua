@@ -3,6 +3,7 @@
 local _, _, native, exports = ...
 
 local compile, declared, fill, pending = native.compile, native.paired, native.fill, native.pending
+local replaced = exports.replaced
 local entry_of = exports.entry_of
 
 local error, ipairs, next, pairs, pcall = error, ipairs, next, pairs, pcall
@@ -206,7 +207,9 @@ local function declare_pairs(plan, starts, finishes, of)
   local handlers, order = {}, {}
   local function add(side, f)
     local entry = side.entry
-    if entry.handler then error("this event has a handler; call evsel again for the pairs", 0) end
+    if entry.handler and not entry.emits then
+      error("this event has a handler; call evsel again for the pairs", 0)
+    end
     local before = handlers[entry]
     if not before then order[#order + 1] = entry end
     handlers[entry] = before and function(e) before(e) f(e) end or f
@@ -216,7 +219,10 @@ local function declare_pairs(plan, starts, finishes, of)
   for _, side in ipairs(starts) do add(side, start_handler(side, plan, side.kept)) end
   for _, entry in ipairs(order) do
     entry.handler, entry.counted = handlers[entry], handlers[entry]
+    -- At a prompt, the event is open with a handler that emits.
+    if entry.emits then entry.emits = not replaced(entry.index) end
   end
+  if exports.changed then exports.changed() end
   declared {
     times = plan.times, open = plan.open, starts = starts, finishes = finishes,
     present = plan.present, fields = fields, counts = plan.counts,

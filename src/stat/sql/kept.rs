@@ -37,6 +37,7 @@ impl SqlStore {
     /// The file cannot be written; a sentence.
     pub fn complete(&mut self, coverage: &Coverage) -> Result<Option<String>, String> {
         let Some(path) = self.file.clone() else { return Ok(None) };
+        self.check_written()?;
         let mut names: Vec<&str> = self.tables.iter().map(|table| table.name.as_str()).collect();
         names.sort_unstable();
         names.dedup();

@@ -99,7 +99,7 @@ impl ProgramFile {
     }
 }
 
-/// Returns whether a symbol can be written in the name of an event, and printed.
-fn is_name(symbol: &str) -> bool {
+/// Returns whether a symbol or probe can be written in the name of an event, and printed.
+pub(super) fn is_name(symbol: &str) -> bool {
     !symbol.contains(|c: char| "/,|:+".contains(c) || c.is_whitespace() || c.is_control())
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::{Result, anyhow, bail};
 
 use super::parameters::check_text;
+use super::symbols::is_name;
 use super::{ProgramFile, elf};
 use crate::base::matching::nearest::{did_you_mean, nearest};
 use crate::decode::elf::usdt::UsdtSite;
@@ -98,7 +99,10 @@ impl ProgramFile {
     fn all_usdt_names(&self) -> BTreeSet<String> {
         let name = |site: UsdtSite<'_>| {
             let (provider, name) = (site.provider.to_vec(), site.name.to_vec());
-            Some(format!("{}:{}", String::from_utf8(provider).ok()?, String::from_utf8(name).ok()?))
+            let (provider, name) =
+                (String::from_utf8(provider).ok()?, String::from_utf8(name).ok()?);
+            let is_usable = is_name(&provider) && is_name(&name);
+            is_usable.then(|| format!("{provider}:{name}"))
         };
         self.usdt_sites().filter_map(name).collect()
     }
