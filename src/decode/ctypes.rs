@@ -66,10 +66,45 @@ pub struct BitField {
 /// A function as it is declared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prototype<Id> {
-    /// Names and types of its parameters, in order.
-    pub parameters: Vec<(String, Id)>,
+    /// Its parameters, in the order of the source.
+    pub parameters: Vec<Parameter<Id>>,
     /// Type of its result; None if it has none.
     pub result: Option<Id>,
+}
+
+/// A parameter of a function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parameter<Id> {
+    /// Its name; empty if it has none.
+    pub name: String,
+    /// Its type.
+    pub type_: Id,
+    /// Where it is at the first instruction.
+    pub location: ParameterLocation,
+}
+
+/// Where a parameter is at the first instruction of its function. Registers have the numbers of
+/// DWARF.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ParameterLocation {
+    /// Where the calling convention has a parameter of its type at its position.
+    ByPosition,
+    /// In a register.
+    Register(u16),
+    /// In memory, at an offset in bytes from the address in a register.
+    Memory {
+        /// The register.
+        register: u16,
+        /// The offset.
+        offset: i64,
+    },
+    /// On the stack, at this offset in bytes from the end of the caller's frame: the value of the
+    /// stack pointer before the call.
+    CallerFrame(i64),
+    /// Nowhere: it has this value in each call.
+    Constant(i64),
+    /// Not known; the reason and what to do, as text behind its name.
+    Unknown(&'static str),
 }
 
 /// Levels of anonymous members that are searched.

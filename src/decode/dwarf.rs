@@ -2,6 +2,7 @@
 //!
 //! The debug information is untrusted: it is read within its bounds, and every walk has a limit.
 
+mod location;
 mod sections;
 mod unit;
 
@@ -34,9 +35,6 @@ pub enum NoPrototype {
     /// The language does not define how arguments are passed.
     #[error("the source is not C or C++, so the registers of the arguments are not known")]
     Language,
-    /// The compiler changed the calling convention.
-    #[error("the compiler changed how this function gets its arguments")]
-    Convention,
 }
 
 /// Maximum number of units, and of their ranges.
@@ -81,6 +79,7 @@ impl DwarfIndex {
         let found = self.ranges.iter().find(|(range, _)| range.contains(&address));
         let (_, at) = found.ok_or(NoPrototype::NoDebugInfo)?;
         let dwarf = self.sections.load(elf)?;
-        DwarfUnit::open(dwarf, &self.units, *at).ok_or(NoPrototype::NoDebugInfo)
+        let locations = self.sections.location_lists(elf);
+        DwarfUnit::open(dwarf, locations, &self.units, *at).ok_or(NoPrototype::NoDebugInfo)
     }
 }

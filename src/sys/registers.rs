@@ -73,6 +73,27 @@ pub const ARGUMENTS: [u32; 6] = [
 #[cfg(target_arch = "aarch64")]
 pub const RETURNED: u32 = abi::PERF_REG_ARM64_X0;
 
+/// The registers that hold integers and pointers when a function is called, by their DWARF numbers
+/// (System V ABI for x86-64, figure 3.36).
+#[cfg(target_arch = "x86_64")]
+pub const CALL_DWARF: &[(u16, &str)] =
+    &[(5, "di"), (4, "si"), (1, "dx"), (2, "cx"), (8, "r8"), (9, "r9"), (7, "sp")];
+/// Bytes between the stack pointer and the end of the caller's frame when a function is called.
+#[cfg(target_arch = "x86_64")]
+pub const CALL_PUSHED: i64 = 8;
+
+/// The registers that hold integers and pointers when a function is called, by their DWARF numbers
+/// (DWARF for the Arm 64-bit Architecture, 4.1).
+#[cfg(target_arch = "aarch64")]
+#[rustfmt::skip]
+pub const CALL_DWARF: &[(u16, &str)] = &[
+    (0, "x0"), (1, "x1"), (2, "x2"), (3, "x3"), (4, "x4"), (5, "x5"), (6, "x6"), (7, "x7"),
+    (31, "sp"),
+];
+/// Bytes between the stack pointer and the end of the caller's frame when a function is called.
+#[cfg(target_arch = "aarch64")]
+pub const CALL_PUSHED: i64 = 0;
+
 /// Names of the registers in the kernel's `pt_regs`, and their numbers: [`GENERAL`], then others.
 #[cfg(target_arch = "x86_64")]
 #[rustfmt::skip]

@@ -16,6 +16,7 @@ use crate::{
     tool::{Run, Tool},
 };
 
+pub(crate) mod clones;
 pub(crate) mod in_kernel;
 pub(crate) mod instructions;
 pub(crate) mod many;

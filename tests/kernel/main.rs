@@ -161,6 +161,7 @@ fn main() -> ExitCode {
         user_text::tests(),
         functions::in_kernel::tests(),
         functions::instructions::tests(),
+        functions::clones::tests(),
         functions::many::tests(),
         functions::parameters::tests(),
         functions::refusals::tests(),

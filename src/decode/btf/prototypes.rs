@@ -2,7 +2,9 @@
 //! Documentation/bpf/btf.rst.
 
 use super::{BtfType, parts, text_at, u32_at};
-use crate::decode::ctypes::{BitField, Prototype, TypeMember, TypeShape, TypeTable};
+use crate::decode::ctypes::{
+    BitField, Parameter, ParameterLocation, Prototype, TypeMember, TypeShape, TypeTable,
+};
 
 /// BTF with an index of its types.
 pub struct BtfTypes {
@@ -65,7 +67,8 @@ impl BtfTypes {
             let type_ = self.word(prototype, at + 4)?;
             // The last one, without a type, stands for `...`.
             if type_ != 0 {
-                parameters.push((String::from_utf8_lossy(name).into_owned(), type_));
+                let name = String::from_utf8_lossy(name).into_owned();
+                parameters.push(Parameter { name, type_, location: ParameterLocation::ByPosition });
             }
         }
         Some(Prototype { parameters, result: self.word(prototype, 8).filter(|id| *id != 0) })
@@ -206,7 +209,9 @@ mod tests {
     fn a_function_has_its_parameters_and_their_types() {
         let types = example();
         let prototype = types.prototype("f").unwrap();
-        assert_eq!(prototype.parameters, [("p".to_owned(), 7), ("t".to_owned(), 4)]);
+        let parameters: Vec<_> =
+            prototype.parameters.iter().map(|one| (one.name.as_str(), one.type_)).collect();
+        assert_eq!(parameters, [("p", 7), ("t", 4)]);
         assert_eq!(
             types.shape(prototype.result.unwrap()),
             Some(TypeShape::Int { size: 4, signed: true })

@@ -21,8 +21,9 @@ pub(super) struct Sections {
 /// Maximum size of all unpacked sections in bytes: about a second.
 const UNPACKED_MAX: u64 = 256 << 20;
 
-/// The sections that have prototypes and types; gimli reads no unit without its line table.
-const USED: [SectionId; 10] = [
+/// The sections that have prototypes, locations of parameters and types; gimli reads no unit
+/// without its line table.
+const USED: [SectionId; 12] = [
     SectionId::DebugAbbrev,
     SectionId::DebugAddr,
     SectionId::DebugInfo,
@@ -33,6 +34,8 @@ const USED: [SectionId; 10] = [
     SectionId::DebugStr,
     SectionId::DebugStrOffsets,
     SectionId::DebugTypes,
+    SectionId::DebugLoc,
+    SectionId::DebugLocLists,
 ];
 
 /// Size of `Elf64_Chdr`.
@@ -71,15 +74,22 @@ impl Sections {
     /// # Errors
     /// Its sections cannot be read.
     pub(super) fn load<'a>(&'a self, elf: Elf<'a>) -> Result<gimli::Dwarf<Bytes<'a>>, NoPrototype> {
-        gimli::Dwarf::load(|id| {
-            let unpacked = self.unpacked.iter().find(|(of, _)| *of == id);
-            let bytes = match unpacked {
-                Some((_, bytes)) => bytes.as_slice(),
-                None if USED.contains(&id) => plain(elf, id),
-                None => &[],
-            };
-            Ok(EndianSlice::new(bytes, NativeEndian))
-        })
+        gimli::Dwarf::load(|id| Ok(self.section(elf, id)))
+    }
+
+    /// Returns the sections of location lists before DWARF 5 and since.
+    pub(super) fn location_lists<'a>(&'a self, elf: Elf<'a>) -> [Bytes<'a>; 2] {
+        [SectionId::DebugLoc, SectionId::DebugLocLists].map(|id| self.section(elf, id))
+    }
+
+    fn section<'a>(&'a self, elf: Elf<'a>, id: SectionId) -> Bytes<'a> {
+        let unpacked = self.unpacked.iter().find(|(of, _)| *of == id);
+        let bytes = match unpacked {
+            Some((_, bytes)) => bytes.as_slice(),
+            None if USED.contains(&id) => plain(elf, id),
+            None => &[],
+        };
+        EndianSlice::new(bytes, NativeEndian)
     }
 }
 

@@ -9,12 +9,17 @@ use std::rc::Rc;
 use gimli::{AttributeValue, DebuggingInformationEntry, DwAt, Unit, UnitOffset};
 
 use super::NoPrototype;
+use super::location::{Convention, REMOVED, is_caller_frame};
 use super::sections::Bytes;
-use crate::decode::ctypes::{BitField, Prototype, TypeMember, TypeShape, TypeTable};
+use crate::decode::ctypes::{
+    BitField, Parameter, ParameterLocation, Prototype, TypeMember, TypeShape, TypeTable,
+};
 
 /// The debug information of the compilation unit with a function.
 pub struct DwarfUnit<'a> {
-    dwarf: gimli::Dwarf<Bytes<'a>>,
+    pub(super) dwarf: gimli::Dwarf<Bytes<'a>>,
+    /// The sections of location lists before DWARF 5 and since.
+    pub(super) locations: [Bytes<'a>; 2],
     /// Offsets of all units in `.debug_info`, ascending.
     offsets: &'a [usize],
     /// The units that were read, first that of the function, each with its offset.
@@ -31,9 +36,9 @@ pub struct EntryId {
 
 /// An entry, and the index of its unit.
 #[derive(Clone)]
-struct Entry<'a> {
-    unit: usize,
-    die: DebuggingInformationEntry<Bytes<'a>>,
+pub(super) struct Entry<'a> {
+    pub(super) unit: usize,
+    pub(super) die: DebuggingInformationEntry<Bytes<'a>>,
 }
 
 /// A value, and the index of the unit that it refers to.
@@ -53,35 +58,78 @@ impl<'a> DwarfUnit<'a> {
     /// those of all units.
     pub(super) fn open(
         dwarf: gimli::Dwarf<Bytes<'a>>,
+        locations: [Bytes<'a>; 2],
         offsets: &'a [usize],
         at: usize,
     ) -> Option<DwarfUnit<'a>> {
-        let unit = DwarfUnit { dwarf, offsets, units: RefCell::default() };
+        let unit = DwarfUnit { dwarf, locations, offsets, units: RefCell::default() };
         unit.read(at)?;
         Some(unit)
     }
 
     /// Returns the prototype of the function that begins at an address before relocation.
+    /// `is_clone`: the compiler made it from another one and may pass other parameters.
     ///
     /// # Errors
-    /// It is not described, or its arguments are not where the ABI has them.
-    pub fn prototype(&self, address: u64) -> Result<Prototype<EntryId>, NoPrototype> {
+    /// It is not described, or its language does not define how arguments are passed.
+    pub fn prototype(
+        &self,
+        address: u64,
+        is_clone: bool,
+    ) -> Result<Prototype<EntryId>, NoPrototype> {
         let function = self.function(address).ok_or(NoPrototype::NoDebugInfo)?;
         if !self.is_c(self.origin(&function).unit).unwrap_or(false) {
             return Err(NoPrototype::Language);
         }
         const NORMAL: u64 = 1;
         let convention = self.number(&function, gimli::DW_AT_calling_convention);
-        if convention.is_some_and(|value| value != NORMAL) {
-            return Err(NoPrototype::Convention);
-        }
-        let mut parameters = Vec::new();
-        for child in self.children(&function, gimli::DW_TAG_formal_parameter) {
-            let name = self.name(&child).unwrap_or_default();
-            let type_ = self.type_of(&child).ok_or(NoPrototype::NoDebugInfo)?;
-            parameters.push((name, type_));
-        }
+        let base = function.die.attr_value(gimli::DW_AT_frame_base);
+        let unit = self.unit(function.unit).ok_or(NoPrototype::NoDebugInfo)?;
+        let described = self.reference(&function, gimli::DW_AT_abstract_origin);
+        let convention = Convention {
+            entry: address,
+            is_changed: is_clone || convention.is_some_and(|value| value != NORMAL),
+            is_instance: described.is_some(),
+            is_from_caller: base.is_some_and(|base| is_caller_frame(&base, &unit)),
+        };
+        let parameters = self.parameters(&function, described, convention);
+        let parameters = parameters.ok_or(NoPrototype::NoDebugInfo)?;
         Ok(Prototype { parameters, result: self.type_of(&function) })
+    }
+
+    /// Returns the parameters of a function in the order of the source. `described` is the
+    /// description of the function if this is a copy of it, which may have fewer parameters in
+    /// another order.
+    fn parameters(
+        &self,
+        function: &Entry<'a>,
+        described: Option<EntryId>,
+        convention: Convention,
+    ) -> Option<Vec<Parameter<EntryId>>> {
+        let mut own = self.children(function, gimli::DW_TAG_formal_parameter);
+        let described = described.and_then(|id| self.entry(id));
+        let in_source = described.map_or(Vec::new(), |described| {
+            self.children(&described, gimli::DW_TAG_formal_parameter)
+        });
+        let mut all = Vec::new();
+        for declared in in_source {
+            let id = Some(EntryId { unit: declared.unit, at: declared.die.offset() });
+            let is = |own: &Entry<'a>| self.reference(own, gimli::DW_AT_abstract_origin) == id;
+            let location = match own.iter().position(is) {
+                Some(at) => self.location(&own.remove(at), convention),
+                None => ParameterLocation::Unknown(REMOVED),
+            };
+            all.push((declared, location));
+        }
+        all.extend(own.into_iter().map(|own| {
+            let location = self.location(&own, convention);
+            (own, location)
+        }));
+        let parameter = |(entry, location): (Entry<'a>, ParameterLocation)| {
+            let name = self.name(&entry).unwrap_or_default();
+            Some(Parameter { name, type_: self.type_of(&entry)?, location })
+        };
+        all.into_iter().map(parameter).collect()
     }
 
     /// Returns the index of the unit at an offset in `.debug_info`, which it reads if necessary.
@@ -98,7 +146,7 @@ impl<'a> DwarfUnit<'a> {
         Some(units.len() - 1)
     }
 
-    fn unit(&self, index: usize) -> Option<Rc<Unit<Bytes<'a>>>> {
+    pub(super) fn unit(&self, index: usize) -> Option<Rc<Unit<Bytes<'a>>>> {
         Some(self.units.borrow().get(index)?.1.clone())
     }
 
@@ -134,14 +182,25 @@ impl<'a> DwarfUnit<'a> {
         while read < ATTRIBUTES_MAX {
             let entry = entries.next_dfs().ok()??;
             read += 1 + entry.attrs().len();
-            if entry.tag() == gimli::DW_TAG_subprogram
-                && let Some(low) = entry.attr_value(gimli::DW_AT_low_pc)
-                && self.dwarf.attr_address(&unit, low).ok()? == Some(address)
+            if entry.tag() == gimli::DW_TAG_subprogram && self.begin(&unit, entry) == Some(address)
             {
                 return Some(Entry { unit: 0, die: entry.clone() });
             }
         }
         None
+    }
+
+    /// Returns the address of the first instruction of a function. One with parts elsewhere
+    /// (`f.cold`) has a list of ranges, of which the first one is its beginning.
+    fn begin(
+        &self,
+        unit: &Unit<Bytes<'a>>,
+        entry: &DebuggingInformationEntry<Bytes<'a>>,
+    ) -> Option<u64> {
+        match entry.attr_value(gimli::DW_AT_low_pc) {
+            Some(low) => self.dwarf.attr_address(unit, low).ok()?,
+            None => Some(self.dwarf.die_ranges(unit, entry).ok()?.next().ok()??.begin),
+        }
     }
 
     /// Returns the children of an entry that have this tag.
@@ -195,9 +254,14 @@ impl<'a> DwarfUnit<'a> {
     }
 
     fn described_by(&self, entry: &Entry<'a>) -> Option<Entry<'a>> {
-        let origin = entry.die.attr_value(gimli::DW_AT_abstract_origin);
-        let origin = origin.or_else(|| entry.die.attr_value(gimli::DW_AT_specification))?;
-        self.entry(self.target((entry.unit, origin))?)
+        let origin = self.reference(entry, gimli::DW_AT_abstract_origin);
+        let origin = origin.or_else(|| self.reference(entry, gimli::DW_AT_specification))?;
+        self.entry(origin)
+    }
+
+    /// Returns the entry that an attribute of this very entry refers to.
+    fn reference(&self, entry: &Entry<'a>, name: DwAt) -> Option<EntryId> {
+        self.target((entry.unit, entry.die.attr_value(name)?))
     }
 
     fn entry(&self, id: EntryId) -> Option<Entry<'a>> {

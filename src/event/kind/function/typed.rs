@@ -1,9 +1,10 @@
 //! Parameters of a function by name: where they are when it is called, and how the kernel reads
 //! them and what they point to.
 //!
-//! The first six integers and pointers are in registers (System V ABI for x86-64, 3.2.3; Procedure
-//! Call Standard for AArch64, 6.8.2). Floating-point numbers are in other registers. A structure
-//! may be in registers or in memory, so that those of the following parameters are not known.
+//! The debug information says where a parameter is, or it is where the calling convention has it
+//! ([`place`]).
+
+mod place;
 
 use std::fmt::Write as _;
 
@@ -13,6 +14,7 @@ use super::fetched::{FetchedArgument, FetchedType};
 use crate::base::matching::nearest::{did_you_mean, nearest};
 use crate::decode::ctypes::{BitField, Prototype, TypeShape, TypeTable, member, member_names};
 use crate::sys::registers;
+use place::{Reached, places};
 
 /// Parameters that the kernel reads.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -38,9 +40,9 @@ impl TypedParameters {
     pub fn all<T: TypeTable>(types: &T, prototype: &Prototype<T::Id>) -> TypedParameters {
         let mut typed = TypedParameters::default();
         for (name, place) in places(types, prototype) {
-            let found = place.and_then(|(register, id)| match is_text(types, id) {
+            let found = place.and_then(|(place, id)| match is_text(types, id) {
                 true => Err(format!("is text; write FUNCTION({name}) to read it")),
-                false => fetch(types, register, id, &[]),
+                false => fetch(types, (place, id), &[]),
             });
             match found.and_then(|(text, value)| typed.add(name, &text, value)) {
                 Ok(()) => {}
@@ -89,7 +91,7 @@ impl TypedParameters {
                 bail!("the function has no parameter '{first}'{hint}");
             };
             let name = path.replace(' ', "").replace('.', "_");
-            let read = place.clone().and_then(|(register, id)| fetch(types, register, id, &steps));
+            let read = place.clone().and_then(|place| fetch(types, place, &steps));
             read.and_then(|(text, value)| typed.add(&name, &text, value))
                 .map_err(|why| anyhow!("'{path}' {why}"))?;
         }
@@ -167,14 +169,17 @@ pub fn register_names(path: &[&str]) -> Vec<String> {
 }
 
 /// Returns the names that may follow a path of a parameter and members: behind an empty one those
-/// of the parameters, else those of the members of the structure to which it leads.
+/// of the parameters whose place is known, else those of the members of the structure to which it
+/// leads.
 pub fn names_behind<T: TypeTable>(
     types: &T,
     prototype: &Prototype<T::Id>,
     path: &[&str],
 ) -> Vec<String> {
+    let places = places(types, prototype);
     let Some((first, steps)) = path.split_first() else {
-        return prototype.parameters.iter().map(|(name, _)| name.clone()).collect();
+        let known = places.into_iter().filter(|(_, place)| place.is_ok());
+        return known.map(|(name, _)| name.to_owned()).collect();
     };
     let structure = |id: T::Id| match types.shape(id) {
         Some(TypeShape::Struct) => Some(id),
@@ -183,9 +188,12 @@ pub fn names_behind<T: TypeTable>(
         }
         _ => None,
     };
-    let parameter = prototype.parameters.iter().find(|(name, _)| name == first);
+    let parameter = places.into_iter().find(|(name, _)| name == first);
     let behind = |id, step: &&str| structure(member(types, id, step)?.type_);
-    let reached = parameter.and_then(|(_, id)| steps.iter().try_fold(structure(*id)?, behind));
+    let reached = parameter.and_then(|(_, place)| {
+        let (_, id) = place.ok()?;
+        steps.iter().try_fold(structure(id)?, behind)
+    });
     reached.map_or(Vec::new(), |id| member_names(types, id))
 }
 
@@ -207,77 +215,19 @@ fn argument_registers() -> impl Iterator<Item = &'static str> {
     registers::ARGUMENTS.into_iter().filter_map(name)
 }
 
-/// The register of a parameter and its type, or why it is not known.
-type Place<Id> = Result<(&'static str, Id), String>;
-
-/// Returns each parameter by name with its register.
-fn places<'a, T: TypeTable>(
-    types: &T,
-    prototype: &'a Prototype<T::Id>,
-) -> Vec<(&'a str, Place<T::Id>)> {
-    let mut free = argument_registers();
-    let result = prototype.result.and_then(|id| types.shape(id));
-    // The address of the result may be in the first register.
-    let mut lost = match result {
-        Some(TypeShape::Struct | TypeShape::Other) => {
-            Some("belongs to a function that returns a structure")
-        }
-        _ => None,
-    };
-    let mut place = |id: T::Id| -> Place<T::Id> {
-        if let Some(why) = lost {
-            return Err(format!("{why}, so its register is not known"));
-        }
-        match types.shape(id) {
-            Some(TypeShape::Float) => Err("is a floating-point number".to_owned()),
-            Some(
-                TypeShape::Int { size: 1 | 2 | 4 | 8, .. }
-                | TypeShape::Char { .. }
-                | TypeShape::Pointer(_),
-            ) => match free.next() {
-                Some(register) => Ok((register, id)),
-                None => Err("is on the stack".to_owned()),
-            },
-            _ => {
-                lost = Some("follows a structure");
-                Err("is a structure or has another type that is not in one register".to_owned())
-            }
-        }
-    };
-    prototype.parameters.iter().map(|(name, id)| (name.as_str(), place(*id))).collect()
-}
-
 fn is_text<T: TypeTable>(types: &T, id: T::Id) -> bool {
     let Some(TypeShape::Pointer(Some(target))) = types.shape(id) else { return false };
     matches!(types.shape(target), Some(TypeShape::Char { .. }))
 }
 
-/// A value while a path is followed: in a register, or in memory at an offset from the address that
-/// a fetch argument gives.
-enum Reached {
-    Register(&'static str),
-    Memory(String, u64),
-}
-
-impl Reached {
-    /// Returns the fetch argument of the value.
-    fn value(&self) -> String {
-        match self {
-            Reached::Register(name) => format!("%{name}"),
-            Reached::Memory(base, offset) => format!("+{offset}({base})"),
-        }
-    }
-}
-
-/// Returns the fetch argument and the type of the value that a path leads to, from a parameter in a
-/// register. The error is text that follows the path.
+/// Returns the fetch argument and the type of the value that a path leads to, from the place of a
+/// parameter. The error is text that follows the path.
 fn fetch<T: TypeTable>(
     types: &T,
-    register: &'static str,
-    id: T::Id,
+    (mut at, mut id): (Reached, T::Id),
     steps: &[&str],
 ) -> Result<(String, FetchedType), String> {
-    let (mut at, mut id, mut before) = (Reached::Register(register), id, String::new());
+    let mut before = String::new();
     for (index, step) in steps.iter().enumerate() {
         let structure = match types.shape(id) {
             Some(TypeShape::Pointer(Some(target))) => {
@@ -312,7 +262,7 @@ fn fetch<T: TypeTable>(
             };
         }
         if let Reached::Memory(_, offset) = &mut at {
-            *offset = offset.saturating_add(found.offset);
+            *offset = offset.saturating_add_unsigned(found.offset);
         }
         id = found.type_;
         before = format!(" behind '{step}'");
@@ -335,7 +285,7 @@ fn fetch<T: TypeTable>(
             let names = member_names(types, id).join(", ");
             return Err(format!("is a structure; name a member of it: {names}"));
         }
-        Some(TypeShape::Float) => return Err("is a floating-point number".to_owned()),
+        Some(TypeShape::Float) => return Err(place::FLOAT.to_owned()),
         _ => return Err("has a type that cannot be read".to_owned()),
     };
     Ok((at.value(), value))
@@ -343,13 +293,13 @@ fn fetch<T: TypeTable>(
 
 /// Returns the fetch argument and the type of a bit field of a structure, which begins at an offset
 /// from an address. It reads the smallest integer that contains the bits.
-fn bit_field(base: &str, offset: u64, bits: BitField) -> Result<(String, FetchedType), String> {
+fn bit_field(base: &str, offset: i64, bits: BitField) -> Result<(String, FetchedType), String> {
     let width = bits.width.ok_or("is a bit field in a form of debug information before DWARF 4")?;
-    let (byte, shift) = (offset.saturating_add(bits.start / 8), (bits.start % 8) as u32);
+    let (byte, shift) = (offset.saturating_add_unsigned(bits.start / 8), (bits.start % 8) as u32);
     let holds_all = |size: &u8| shift.saturating_add(width) <= u32::from(*size) * 8;
     let size = [1, 2, 4, 8].into_iter().find(holds_all);
     let size = size.filter(|_| width > 0).ok_or("is a bit field in more than 8 bytes")?;
-    Ok((format!("+{byte}({base})"), FetchedType::Bits { width, shift, size }))
+    Ok((format!("{byte:+}({base})"), FetchedType::Bits { width, shift, size }))
 }
 
 #[cfg(test)]

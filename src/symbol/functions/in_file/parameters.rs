@@ -34,7 +34,8 @@ impl ProgramFile {
             }
             return Ok(());
         }
-        let typed = match self.typed(start, paths.as_deref()) {
+        let is_clone = is_clone(named.without_paths());
+        let typed = match self.typed((start, is_clone), paths.as_deref()) {
             Ok(typed) => typed,
             Err(why) if paths.is_some() => return Err(why),
             Err(why) => {
@@ -60,15 +61,20 @@ impl ProgramFile {
         let CodeLocation::Function(name, 0) = named.location() else { return Vec::new() };
         let Ok(start) = self.entry(name) else { return Vec::new() };
         let Ok(unit) = self.unit(start) else { return Vec::new() };
-        unit.prototype(start).map_or(Vec::new(), |found| names_behind(&unit, &found, path))
+        unit.prototype(start, is_clone(name))
+            .map_or(Vec::new(), |found| names_behind(&unit, &found, path))
     }
 
-    fn typed(&self, start: u64, paths: Option<&[&str]>) -> Result<TypedParameters> {
+    fn typed(
+        &self,
+        (start, is_clone): (u64, bool),
+        paths: Option<&[&str]>,
+    ) -> Result<TypedParameters> {
         let typed = match paths.and_then(TypedParameters::of_registers) {
             Some(typed) => typed?,
             None => {
                 let unit = self.unit(start).map_err(|why| without_registers(paths, why))?;
-                let prototype = unit.prototype(start)?;
+                let prototype = unit.prototype(start, is_clone)?;
                 let Some(paths) = paths else {
                     return Ok(TypedParameters::all(&unit, &prototype));
                 };
@@ -93,6 +99,13 @@ impl ProgramFile {
         }
         unit
     }
+}
+
+/// Returns whether the name of a function is that of a copy to which gcc passes other parameters
+/// than the source (interprocedural constant propagation, replacement of aggregates, splitting).
+fn is_clone(name: &str) -> bool {
+    let parts = name.split('.').skip(1);
+    parts.into_iter().any(|part| matches!(part, "constprop" | "isra" | "part"))
 }
 
 /// Checks whether this kernel can read the text among these values.

@@ -1,7 +1,7 @@
 //! Parameters of functions with types that a table lists.
 
 use super::*;
-use crate::decode::ctypes::{BitField, TypeMember};
+use crate::decode::ctypes::{BitField, Parameter, ParameterLocation, TypeMember};
 
 /// Types by their index.
 struct Listed(Vec<(TypeShape<usize>, Vec<TypeMember<usize>>)>);
@@ -63,8 +63,21 @@ fn types() -> Listed {
 }
 
 fn prototype(parameters: &[(&str, usize)], result: Option<usize>) -> Prototype<usize> {
-    let parameters = parameters.iter().map(|(name, id)| ((*name).to_owned(), *id)).collect();
-    Prototype { parameters, result }
+    let located: Vec<_> =
+        parameters.iter().map(|(name, id)| (*name, *id, ParameterLocation::ByPosition)).collect();
+    located_prototype(&located, result)
+}
+
+fn located_prototype(
+    parameters: &[(&str, usize, ParameterLocation)],
+    result: Option<usize>,
+) -> Prototype<usize> {
+    let parameter = |(name, type_, location): &(&str, _, _)| Parameter {
+        name: (*name).to_owned(),
+        type_: *type_,
+        location: *location,
+    };
+    Prototype { parameters: parameters.iter().map(parameter).collect(), result }
 }
 
 fn register(index: usize) -> &'static str {
@@ -84,7 +97,8 @@ fn each_integer_and_pointer_is_in_the_next_register() {
     assert_eq!(
         typed.notes,
         [
-            "ratio is omitted: it is a floating-point number",
+            "ratio is omitted: it is a floating-point number, and a probe has no such registers; \
+             read it where it is in memory, behind a pointer to a structure",
             "path is omitted: it is text; write FUNCTION(path) to read it"
         ]
     );
@@ -104,7 +118,56 @@ fn registers_that_are_not_known_are_not_used() {
     assert!(text.contains("a is omitted: it belongs to a function that returns a st"), "{text}");
     let seven: Vec<_> = ["a", "b", "c", "d", "e", "f", "g"].map(|name| (name, INT)).to_vec();
     let (fields, text) = notes(&seven, None);
-    assert_eq!((fields, &*text), (6 + 6, "g is omitted: it is on the stack"));
+    assert_eq!(fields, 6 + 6);
+    assert!(text.starts_with("g is omitted: it is on the stack at a place that is not"), "{text}");
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_place_of_the_debug_information_has_precedence_over_the_position() {
+    use ParameterLocation::{ByPosition, CallerFrame, Constant, Memory, Register, Unknown};
+    let prototype = located_prototype(
+        &[
+            ("gone", INT, Unknown("was optimized out")),
+            ("second", INT, Register(4)),
+            ("five", INT, Constant(-5)),
+            ("pair", USER, Memory { register: 5, offset: -8 }),
+            ("last", INT, ByPosition),
+            ("seventh", REQUEST_POINTER, CallerFrame(8)),
+            ("wide", USER, Register(5)),
+            ("kept", INT, Register(3)),
+            ("ratio", FLOAT, Register(17)),
+        ],
+        None,
+    );
+    let read = |path: &str| {
+        TypedParameters::at_paths(&types(), &prototype, &[path])
+            .map(|typed| typed.arguments)
+            .map_err(|why| why.to_string())
+    };
+    for (path, expected) in [
+        ("second", "second=%si:s32"),
+        ("five", "five=\\-5:s32"),
+        ("pair.id", "pair_id=-8(%di):s32"),
+        ("pair.name", "pair_name=-4(%di):string"),
+        ("seventh", "seventh=+16(%sp):x64"),
+        ("seventh.user.id", "seventh_user_id=+0(+16(+16(%sp))):s32"),
+    ] {
+        assert_eq!(read(path).as_deref(), Ok(expected), "{path}");
+    }
+    for (path, why) in [
+        ("gone", "'gone' was optimized out"),
+        ("last", "'last' follows a structure, so its register is not known"),
+        ("wide", "'wide' is a structure in a register"),
+        ("kept", "'kept' is in a register that has no argument"),
+        ("ratio", "'ratio' is a floating-point number"),
+        ("pair", "'pair' is a structure; name a member"),
+    ] {
+        let refused = read(path).unwrap_err();
+        assert!(refused.starts_with(why), "{path}: {refused}");
+    }
+    let known = names_behind(&types(), &prototype, &[]);
+    assert_eq!(known, ["second", "five", "pair", "seventh"], "the others are refused");
 }
 
 #[test]
@@ -173,13 +236,12 @@ fn registers_and_their_text_need_no_types() {
 fn names_of_parameters_and_members_continue_a_path() {
     let prototype = prototype(&[("req", REQUEST_POINTER), ("user", USER), ("len", INT)], None);
     let behind = |path: &[&str]| names_behind(&types(), &prototype, path);
-    assert_eq!(behind(&[]), ["req", "user", "len"]);
+    assert_eq!(behind(&[]), ["req"], "the places of the others are not known");
     assert_eq!(behind(&["req", "user"]), ["id", "name", "shell"]);
-    assert_eq!(behind(&["user"]), ["id", "name", "shell"]);
     let of_request = behind(&["req"]);
     assert!(of_request.contains(&"mode".to_owned()), "{of_request:?}");
     assert!(of_request.contains(&"shell".to_owned()), "of an anonymous member: {of_request:?}");
-    for path in [&["len"][..], &["nothing"], &["req", "nothing"], &["req", "len"]] {
+    for path in [&["len"][..], &["user"], &["nothing"], &["req", "nothing"], &["req", "len"]] {
         assert_eq!(behind(path), [""; 0], "{path:?}");
     }
     assert_eq!(register_names(&[]).len(), registers::ARGUMENTS.len());
