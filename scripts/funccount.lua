@@ -28,7 +28,8 @@ function m.init(opt)
   local calls = kv { perins(), { "function", probes.name }, key_column, count = "calls" }
   for i, one in ipairs(list) do
     local key = key_of[i]
-    one.ev:each(function(e) calls:add(e._instance, e._event.id, key(e)) end)
+    one.ev:each(opt.key and function(e) calls:add(e._instance, e._event.id, key(e)) end
+      or function(e) calls:add(e._instance, e._event.id, 0) end) -- reads no field: one BPF link
   end
 end
 return m

@@ -241,9 +241,9 @@ fn value(field: &Field, tid: u32, comm: &str) -> String {
         FieldKind::Int => "1".to_owned(),
         FieldKind::Float => "1.5".to_owned(),
         FieldKind::Pointer => "0xffffffff81000000".to_owned(),
-        FieldKind::Chars | FieldKind::DataLoc(Element::Char) | FieldKind::RelLoc(Element::Char) => {
-            comm.to_owned()
-        }
+        FieldKind::Chars
+        | FieldKind::DataLoc(Element::Char | Element::Fetched)
+        | FieldKind::RelLoc(Element::Char) => comm.to_owned(),
         FieldKind::Array(_)
         | FieldKind::DataLoc(Element::Int(_))
         | FieldKind::RelLoc(Element::Int(_)) => "[1,2]".to_owned(),

@@ -97,7 +97,9 @@ fn comm_of<'a>(format: &'a Format, key: &Field) -> Option<&'a Field> {
 fn is_name(field: &Field) -> bool {
     matches!(
         field.kind,
-        FieldKind::Chars | FieldKind::DataLoc(Element::Char) | FieldKind::RelLoc(Element::Char)
+        FieldKind::Chars
+            | FieldKind::DataLoc(Element::Char | Element::Fetched)
+            | FieldKind::RelLoc(Element::Char)
     )
 }
 

@@ -29,6 +29,17 @@ pub struct Format {
     pub fixed_size: usize,
     /// Strings that a BPF program adds to the record, as the kernel does since 6.19.
     pub user_text: Vec<UserTextField>,
+    /// Values that are not fields, with the reason.
+    pub omitted: Vec<OmittedField>,
+}
+
+/// A value that an event could have as a field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OmittedField {
+    /// Its name.
+    pub name: String,
+    /// The reason and what to do, as text behind its name.
+    pub why: String,
 }
 
 /// One field of a raw record.
@@ -102,11 +113,18 @@ pub enum FieldKind {
 pub enum Element {
     /// `char[]`: text.
     Char,
+    /// `char[]`: text that a probe read from memory. Text has at least its NUL; without a byte, the
+    /// memory could not be read, and the text is [`FAULT`].
+    Fetched,
     /// Integers of this many bytes, more than one.
     Int(u8),
     /// Bytes.
     Byte,
 }
+
+/// The text of a string that could not be read from memory, as the kernel prints it
+/// (`print_type_string()` in kernel/trace/trace_probe.c).
+pub const FAULT: &str = "(fault)";
 
 /// The record is too short for a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -117,6 +135,11 @@ impl Format {
     /// Returns the field with this name.
     pub fn field(&self, name: &str) -> Option<&Field> {
         self.fields.iter().find(|f| f.name == name)
+    }
+
+    /// Returns why there is no field of this name, as text behind it, if the reason is known.
+    pub fn why_omitted(&self, name: &str) -> Option<&str> {
+        self.omitted.iter().find(|field| field.name == name).map(|field| field.why.as_str())
     }
 
     /// Returns each own field (not `common_*`) with its value; skips fields that cannot be read.
@@ -198,8 +221,8 @@ impl Field {
             FieldKind::Pointer => ValueType::Pointer,
             FieldKind::Float => ValueType::Float,
             FieldKind::Chars
-            | FieldKind::DataLoc(Element::Char)
-            | FieldKind::RelLoc(Element::Char) => ValueType::Text,
+            | FieldKind::DataLoc(Element::Char | Element::Fetched)
+            | FieldKind::RelLoc(Element::Char | Element::Fetched) => ValueType::Text,
             FieldKind::Bytes
             | FieldKind::DataLoc(Element::Byte)
             | FieldKind::RelLoc(Element::Byte) => ValueType::Bytes,
@@ -244,7 +267,8 @@ impl Field {
     ) -> Result<Value<'a>, TooShort> {
         let bytes = located(raw, fixed, base)?;
         Ok(match element {
-            Element::Char => Value::Text(until_nul(bytes)),
+            Element::Fetched if bytes.is_empty() => Value::Text(FAULT.as_bytes()),
+            Element::Char | Element::Fetched => Value::Text(until_nul(bytes)),
             Element::Int(width) => array(bytes, width, self.signed),
             Element::Byte => Value::Bytes(bytes),
         })

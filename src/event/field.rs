@@ -16,6 +16,9 @@ pub(crate) fn unknown(event: &str, field: &str, format: &Format) -> String {
 
 /// Like [`unknown`], but also suggests names from `others`.
 pub(crate) fn unknown_beside(event: &str, field: &str, format: &Format, others: &[&str]) -> String {
+    if let Some(why) = format.why_omitted(field) {
+        return format!("{event} has no field '{field}': it {why}");
+    }
     let all = format.fields.iter().map(|f| f.name.as_str()).chain(others.iter().copied());
     let own: Vec<&str> = format.fields.iter().filter(|f| !f.common).map(|f| &*f.name).collect();
     let guess = did_you_mean(&nearest(field, all));

@@ -1,5 +1,7 @@
 //! The openings for the roles of a run.
 
+use std::rc::Rc;
+
 use anyhow::Context as _;
 
 use super::catalog::MachineCatalog;
@@ -63,6 +65,11 @@ fn omit_parts(host: &Host, request: &RunRequest, openings: &mut [Opening]) -> an
     for opening in openings {
         let of_roles = opening.roles.iter().filter_map(|served| parts.get(served.role as usize));
         opening.parts = of_roles.copied().reduce(SampleParts::or).unwrap_or(SampleParts::ALL);
+        let event = &opening.event;
+        let plain = event.kind().without_parameters(&event.name);
+        if let Some(plain) = plain.filter(|_| !opening.parts.parameters) {
+            opening.event = Rc::new(plain);
+        }
     }
     Ok(())
 }

@@ -84,17 +84,22 @@ pub struct SampleParts {
     pub time: bool,
     /// Its process. The thread is in a tracepoint's record, too.
     pub process: bool,
+    /// The parameters of a function, whose registers are not enough.
+    pub parameters: bool,
 }
 
 impl SampleParts {
     /// All parts.
-    pub const ALL: SampleParts = SampleParts { time: true, process: true };
+    pub const ALL: SampleParts = SampleParts { time: true, process: true, parameters: true };
 
     /// Returns the parts of either.
     #[must_use]
     pub fn or(self, other: SampleParts) -> SampleParts {
-        let (time, process) = (self.time | other.time, self.process | other.process);
-        SampleParts { time, process }
+        SampleParts {
+            time: self.time | other.time,
+            process: self.process | other.process,
+            parameters: self.parameters | other.parameters,
+        }
     }
 }
 

@@ -50,6 +50,7 @@ impl Format {
             fields,
             print_fmt,
             user_text: Vec::new(),
+            omitted: Vec::new(),
         })
     }
 }

@@ -8,7 +8,7 @@ use super::value::{
 };
 use crate::base::text::fault::Fault;
 use crate::decode::c::{Binary, ExprKind, ExprNode, Int, Pointee};
-use crate::decode::format::{Field, FieldKind};
+use crate::decode::format::{Element, FAULT, Field, FieldKind};
 
 const U16: Int = Int { bits: 16, signed: false };
 
@@ -63,7 +63,14 @@ impl ExpressionCompiler<'_> {
                 Ok(call(Call::Array { at: region(field), count, int }))
             }
             ("__get_str" | "__get_rel_str", [field]) => {
-                let place = region(self.dynamic_field(field)?);
+                let field = self.dynamic_field(field)?;
+                let place = match field.kind {
+                    FieldKind::DataLoc(Element::Fetched) => {
+                        let fault = PointerTarget::Literal(FAULT.as_bytes().into());
+                        PointerTarget::Choice(Box::new((length(field), region(field), fault)))
+                    }
+                    _ => region(field),
+                };
                 Ok(PrintOperand::Pointer(place, Pointee::Int(Int::CHAR)))
             }
             (

@@ -281,7 +281,7 @@ impl Checker<'_> {
             FieldKind::Chars | FieldKind::Bytes => 1,
             FieldKind::Array(width) => width,
             FieldKind::DataLoc(element) | FieldKind::RelLoc(element) => match element {
-                Element::Char | Element::Byte => 1,
+                Element::Char | Element::Fetched | Element::Byte => 1,
                 Element::Int(width) => width,
             },
             FieldKind::Int | FieldKind::Pointer | FieldKind::Float => {
@@ -373,6 +373,10 @@ fn whole(at: usize, field: &Field) -> Result<CheckedExpr, Fault> {
         FieldKind::Chars => Ok(CheckedExpr::Text(TextExpr::field(field.offset, field.size))),
         FieldKind::DataLoc(Element::Char) | FieldKind::RelLoc(Element::Char) => {
             let code = format!("dynamic_text({})", dynamic_location(field));
+            Ok(CheckedExpr::Text(TextExpr::computed(code)))
+        }
+        FieldKind::DataLoc(Element::Fetched) => {
+            let code = format!("fetched_text({})", dynamic_location(field));
             Ok(CheckedExpr::Text(TextExpr::computed(code)))
         }
         _ => Err(Fault::new(at, format!("`{name}` is an array; use an element: {name}[0]"))),

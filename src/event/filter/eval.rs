@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     base::{event::value::read_int, matching::glob, text::unescape::until_nul},
-    decode::format::{Field, Format},
+    decode::format::{Element, FAULT, Field, FieldKind, Format},
     event::syntax::SyntaxError,
 };
 
@@ -272,7 +272,12 @@ impl TextTest {
             }
             TextTest::Dynamic(field) => {
                 let bytes = field.dynamic_bytes(event.raw)?.ok()?;
-                (bytes, bytes.len())
+                match field.kind {
+                    FieldKind::DataLoc(Element::Fetched) if bytes.is_empty() => {
+                        (FAULT.as_bytes(), FAULT.len() + 1)
+                    }
+                    _ => (bytes, bytes.len()),
+                }
             }
         };
         Some((until_nul(buffer), room))

@@ -21,13 +21,14 @@ pub use named::{CodeLocation, FunctionName, ProbeKind, split_file};
 use anyhow::{Result, anyhow, bail, ensure};
 use perf_event_open_sys::bindings as abi;
 
+use super::Event;
 use super::breakpoint::SymbolFinder;
 use super::pmu;
 use super::pmu_event::ReadPmu;
 use super::properties::{EventAttr, EventProperties, RegisterFields};
 use crate::base::matching::glob;
 use crate::base::text::units::counted;
-use crate::decode::format::{Field, FieldKind, Format};
+use crate::decode::format::{Field, FieldKind, Format, OmittedField};
 use crate::event::exclude::EventModes;
 use crate::event::sampling::Sampling;
 use crate::sys::dynamic_event::ProbePoint;
@@ -106,6 +107,16 @@ impl EventProperties for FunctionEvent {
         self.kind == ProbeKind::Uprobe && self.place.values != ProbeValues::Registers
     }
 
+    fn without_parameters(&self, name: &str) -> Option<Event> {
+        let has_parameters = self.raw_format().is_some() && self.kind != ProbeKind::Usdt;
+        has_parameters.then(|| {
+            let mut place = FunctionLocation { values: ProbeValues::Call, ..self.place.clone() };
+            place.sites.iter_mut().for_each(|site| site.arguments.clear());
+            let format = format(self.kind, &place.values);
+            Event::new(name, FunctionEvent { kind: self.kind, format, place })
+        })
+    }
+
     fn modes(&self, _is_counted: bool) -> EventModes {
         if self.kind.of_file() { EventModes::OnlyUser } else { EventModes::OnlyKernel }
     }
@@ -170,7 +181,12 @@ impl EventProperties for FunctionEvent {
             ProbeValues::Registers => Some("the general registers: (int)ax for an int"),
             ProbeValues::Fetched(_) => None,
         };
-        let values = values.map(str::to_owned).into_iter().chain(self.place.notes.clone());
+        let omitted = self.place.omitted.iter().map(|one| {
+            let OmittedField { name, why } = one;
+            format!("{name} is omitted: it {why}")
+        });
+        let values = values.map(str::to_owned).into_iter().chain(omitted);
+        let values = values.chain(self.place.notes.clone());
         values.chain([format!("_ip is {ip}")]).collect()
     }
 
@@ -202,7 +218,9 @@ pub fn describe(
     if named.kind.at_return() && place.values != ProbeValues::Call {
         bail!("{name}: a return has no offset in the function; omit it");
     }
-    Ok(FunctionEvent { kind: named.kind, format: format(named.kind, &place.values), place })
+    let mut format = format(named.kind, &place.values);
+    format.omitted = place.omitted.clone();
+    Ok(FunctionEvent { kind: named.kind, format, place })
 }
 
 /// Returns at most `most` functions that match a glob. The parts that compilers split off functions
@@ -300,7 +318,7 @@ fn format(kind: ProbeKind, values: &ProbeValues) -> Format {
         fields: registers.iter().map(field).collect(),
         print_fmt: format!("\"{}\", {}", texts.join(" "), values.join(", ")),
         fixed_size: WORD * registers.len(),
-        user_text: Vec::new(),
+        ..Format::default()
     }
 }
 

@@ -105,6 +105,12 @@ pub trait EventProperties {
         None
     }
 
+    /// Returns the event, under this name, with the registers of a call instead of the values that
+    /// the kernel reads; None if it has none of these.
+    fn without_parameters(&self, _name: &str) -> Option<Event> {
+        None
+    }
+
     /// Returns whether a process must execute its program before [`Self::attr_fields_for_task`].
     fn awaits_program(&self) -> bool {
         false

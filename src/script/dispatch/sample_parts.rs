@@ -25,7 +25,7 @@ impl Dispatch {
                 self.trusted.export("parts_read")?
             }
         };
-        let (time, process) = parts_read.call(&handler.function)?;
-        Ok(SampleParts { time, process })
+        let (time, process, parameters) = parts_read.call(&handler.function)?;
+        Ok(SampleParts { time, process, parameters })
     }
 }

@@ -78,7 +78,8 @@ pub(super) fn getters(format: &Format) -> String {
          local cast, fstr, exact, cursor, type, error = \
          S.cast, S.fstr, S.exact, S.cursor, S.type, S.error \
          local live, setmetatable, rawget = S.live, S.setmetatable, S.rawget \
-         local text_len, text16, dynamic_text = S.text_len, S.text16, S.dynamic_text \
+         local text_len, text16 = S.text_len, S.text16 \
+         local dynamic_text, fetched_text = S.dynamic_text, S.fetched_text \
          local loc_at, loc_len = S.loc_at, S.loc_len \
          local I8, U8, I16, U16, I32, U32, I64, F64 = \
          S.I8, S.U8, S.I16, S.U16, S.I32, S.U32, S.I64, S.F64 \
@@ -116,6 +117,7 @@ fn getter(out: &mut String, name: &str, field: &Field) {
             let bytes = format!("loc_len(s, {at}, {size}, {base})");
             match element {
                 Element::Char => format!("return (dynamic_text(s, {at}, {size}, {base}))"),
+                Element::Fetched => format!("return (fetched_text(s, {at}, {size}, {base}))"),
                 Element::Byte => format!("return (fstr({pointer}, {bytes}))"),
                 Element::Int(element) => {
                     let count = format!("({bytes} / {element})");

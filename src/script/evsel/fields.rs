@@ -27,8 +27,8 @@ pub fn all_of_the_sample<'a>() -> impl Iterator<Item = &'a str> {
     OF_THE_SAMPLE.into_iter().chain(SAMPLE_FIELDS.iter().map(|field| field.name))
 }
 
-/// Returns the end of a message about a field that the records of a role do not have: similar
-/// names, else all of them.
+/// Returns the end of a message about a field that the records of a role do not have: the reason if
+/// it is known, else similar names, else all of them.
 pub(in crate::script) fn suggestion(role: Option<&Role>, name: &str) -> String {
     let Some(format) = role.and_then(|role| role.event.format()) else {
         let near = nearest(name, all_of_the_sample());
@@ -37,6 +37,9 @@ pub(in crate::script) fn suggestion(role: Option<&Role>, name: &str) -> String {
             false => did_you_mean(&near),
         };
     };
+    if let Some(why) = format.why_omitted(name) {
+        return format!(": it {why}");
+    }
     let own: Vec<&str> =
         format.fields.iter().filter(|f| !f.common).map(|f| f.name.as_str()).collect();
     let fields = format.fields.iter().map(|f| f.name.as_str());

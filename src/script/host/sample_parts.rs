@@ -29,8 +29,13 @@ impl Host {
             counted.extend(of_count.clone());
         }
         for (index, role) in roles.iter().enumerate() {
-            if !counted.contains(&index) && is_simple(role) {
+            if counted.contains(&index) {
+                continue;
+            }
+            if is_simple(role) {
                 parts[index] = self.dispatch.parts_read(index)?;
+            } else if may_omit_parameters(role) {
+                parts[index].parameters = self.dispatch.parts_read(index)?.parameters;
             }
         }
         Ok(parts)
@@ -51,13 +56,22 @@ fn is_simple(role: &Role) -> bool {
         && !sampling.count
 }
 
+/// Returns whether a role takes a function with parameters that it may not need.
+fn may_omit_parameters(role: &Role) -> bool {
+    role.event.kind().without_parameters(&role.event.name).is_some()
+        && role.event.counted.is_empty()
+        && role.filter.is_none()
+        && role.rest.is_empty()
+        && role.sampling.extra.is_empty()
+}
+
 /// Names in expressions that stand for a part of a sample, or for all parts.
 const OF_TIME: [&str; 3] = ["_time", "_stack", "_text"];
 const OF_PROCESS: [&str; 3] = ["_pid", "_stack", "_text"];
 
 /// Returns the parts that the expressions of a count read.
 fn read_by_count(count: &DeclaredCount) -> SampleParts {
-    let mut parts = SampleParts { time: false, process: false };
+    let mut parts = SampleParts { time: false, process: false, ..SampleParts::ALL };
     for text in count.keys.iter().chain(&count.sums).chain(&count.name) {
         let Ok(tree) = c::parse(text) else { return SampleParts::ALL };
         tree.walk(&mut |node| {

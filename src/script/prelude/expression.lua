@@ -16,7 +16,7 @@ local loadstring, next, concat, fill = loadstring, next, table.concat, native.fi
 local i64, u64 = typeof "int64_t", typeof "uint64_t"
 local scope, cursor, is_live = view.scope, view.cursor, view.is_live
 local fstr, text_len, loc_at, loc_len = scope.fstr, scope.text_len, scope.loc_at, scope.loc_len
-local dynamic_text = scope.dynamic_text
+local dynamic_text, fetched_text = scope.dynamic_text, scope.fetched_text
 
 local count = cast("double *", native.undefined)
 local glob = cast("uint32_t (*)(const char *, uint32_t, const char *, uint32_t)", native.glob)
@@ -137,6 +137,8 @@ function X.dynamic_text(s, at, size, base)
   if n == 0 then undefined() return "" end
   return (dynamic_text(s, at, size, base))
 end
+
+function X.fetched_text(s, at, size, base) return (fetched_text(s, at, size, base)) end
 
 function X.glob_text(pattern, length, text) return glob(pattern, length, text, #text) ~= 0 end
 

@@ -201,7 +201,7 @@ return function(handler, name, roles)
   if not field then return end
   for _, role in ipairs(roles) do
     near = nearest(role, field)
-    if near:find "did you mean" then break end
+    if near:find "did you mean" or near:find "^: " then break end
   end
   local at = funcinfo(f, pc)
   if field:find("_data_src.", 1, true) == 1 then

@@ -1,5 +1,5 @@
---- Finds which parts of a sample a handler reads: its time and its process. Other parts are always
--- there, or follow from the record.
+--- Finds which parts of a sample a handler reads: its time, its process, and the event's own fields.
+-- Other parts are always there, or follow from the record.
 --
 -- Reads the bytecode, as fields.lua does. A part is needed unless the handler reads its record as a
 -- plain `e.field` only, and calls nothing that may need a time.
@@ -39,7 +39,7 @@ local function record_read(i, parts)
   end
   if i.var_b and i.b == 0 then
     if i.op ~= "TGETS" then return false end
-    local part = NEEDS[i.k]
+    local part = NEEDS[i.k] or i.k:find "^[^_]" and "fields"
     if part == "all" then return false end
     if part then parts[part] = true end
   end
@@ -86,14 +86,14 @@ local function is_timeless(f, handled, seen, safe)
   return visit(f, handled)
 end
 
---- Returns whether the time and the process are needed for `handler`.
+--- Returns whether the time, the process and the event's own fields are needed for `handler`.
 function exports.parts_read(handler)
   local parts = {}
-  local function all() return true, true end
+  local function all() return true, true, true end
   if not decode or funcinfo(handler).params == 0 then return all() end
   local ok, is_known = pcall(function()
     return is_timeless(handler, parts, {}, harmless(getfenv(handler)))
   end)
   if not ok or not is_known then return all() end
-  return parts.time or false, parts.process or false
+  return parts.time or false, parts.process or false, parts.fields or false
 end

@@ -92,6 +92,13 @@ local function dynamic_text(s, at, size, base)
   return (fstr(s.raw + rshift(place, 16), band(place, 0xffff)))
 end
 
+--- Returns the text of a dynamic field that a probe read from memory: without a byte, also without
+-- its NUL, the memory could not be read.
+local function fetched_text(s, at, size, base)
+  if loc_len(s, at, size, base) == 0 then return "(fault)" end
+  return (dynamic_text(s, at, size, base))
+end
+
 --- Converts a 64-bit integer to a number if a double holds it exactly, else to hexadecimal text, so
 -- that different values stay different keys.
 local function exact(v)
@@ -105,6 +112,7 @@ local scope = {
   cast = cast, fstr = fstr, exact = exact, cursor = cursor, type = type, error = error,
   setmetatable = setmetatable, rawget = rawget,
   text_len = text_len, text16 = text16, dynamic_text = dynamic_text,
+  fetched_text = fetched_text,
   loc_at = loc_at, loc_len = loc_len,
   I8 = typeof "const int8_t *", U8 = typeof "const uint8_t *", I16 = typeof "const int16_t *",
   U16 = typeof "const uint16_t *", I32 = typeof "const int32_t *", U32 = typeof "const uint32_t *",

@@ -37,8 +37,10 @@ pub enum FetchedType {
     Pointer,
     /// Text up to its NUL, of at most 4096 bytes.
     Text,
-    /// A register as it is, which is not printed.
+    /// A register as it is.
     Register,
+    /// A register as it is, beside parameters that have the same values: it is not printed.
+    BesideParameters,
 }
 
 impl FetchedType {
@@ -53,7 +55,7 @@ impl FetchedType {
             }
             FetchedType::Pointer => "x64".to_owned(),
             FetchedType::Text => "string".to_owned(),
-            FetchedType::Register => "s64".to_owned(),
+            FetchedType::Register | FetchedType::BesideParameters => "s64".to_owned(),
         }
     }
 
@@ -64,17 +66,12 @@ impl FetchedType {
             FetchedType::Int { size: 8, signed: false } => "%Lu",
             FetchedType::Int { signed: true, .. } => "%d",
             FetchedType::Int { signed: false, .. } | FetchedType::Bits { .. } => "%u",
-            FetchedType::Pointer | FetchedType::Register => "0x%Lx",
+            FetchedType::Pointer | FetchedType::Register | FetchedType::BesideParameters => "0x%Lx",
             FetchedType::Text => {
                 return (r#"\"%s\""#.to_owned(), format!("__get_str({name})"));
             }
         };
         (conversion.to_owned(), format!("REC->{name}"))
-    }
-
-    /// Returns whether the type comes from debug information.
-    fn is_typed(self) -> bool {
-        matches!(self.container(), FetchedType::Int { .. } | FetchedType::Pointer)
     }
 
     /// Returns the type of its field: the kernel writes a bit field as an integer.
@@ -97,9 +94,11 @@ impl FetchedType {
             }
             FetchedType::Pointer => of("void *", 8, false, FieldKind::Pointer),
             FetchedType::Text => {
-                of("__data_loc char[]", 4, true, FieldKind::DataLoc(Element::Char))
+                of("__data_loc char[]", 4, true, FieldKind::DataLoc(Element::Fetched))
             }
-            FetchedType::Register => of("long", 8, true, FieldKind::Int),
+            FetchedType::Register | FetchedType::BesideParameters => {
+                of("long", 8, true, FieldKind::Int)
+            }
         }
     }
 }
@@ -110,13 +109,11 @@ impl FetchedType {
 pub fn record_format(name: &str, arguments: &[FetchedArgument]) -> Format {
     const VALUES: usize = COMMON_SIZE + size_of::<u64>();
     let mut fields: Vec<Field> = common_fields().collect();
-    // Beside parameters, the registers are only for handlers: they hold the same values.
-    let has_types = arguments.iter().any(|one| one.value.is_typed());
     let (mut texts, mut values, mut end) = (Vec::new(), Vec::new(), VALUES);
     for FetchedArgument { name, value } in arguments {
         fields.push(value.field(name, end));
         end += fields.last().map_or(0, |field| field.size);
-        if *value != FetchedType::Register || !has_types {
+        if *value != FetchedType::BesideParameters {
             let (conversion, value) = value.printed(name);
             texts.push(format!("{name}={conversion}"));
             values.push(format!(", {value}"));
@@ -190,7 +187,7 @@ mod tests {
         let typed = [
             named("req", FetchedType::Pointer),
             named("path", FetchedType::Text),
-            named("arg1", FetchedType::Register),
+            named("arg1", FetchedType::BesideParameters),
         ];
         let typed = record_format("uprobe", &typed);
         assert_eq!(typed.print_fmt, r#""req=0x%Lx path=\"%s\"", REC->req, __get_str(path)"#);

@@ -4,6 +4,7 @@ use std::ffi::{CStr, CString};
 use std::rc::Rc;
 
 use super::fetched::FetchedArgument;
+use crate::decode::format::OmittedField;
 use crate::sys::code::Code;
 use crate::sys::dynamic_event::{ProbePoint, ProbeSite};
 
@@ -16,7 +17,9 @@ pub struct FunctionLocation {
     pub sites: Vec<ProbeSite>,
     /// The data that a sample has.
     pub values: ProbeValues,
-    /// Remarks, such as arguments that cannot be read.
+    /// Parameters that are not fields.
+    pub omitted: Vec<OmittedField>,
+    /// Remarks.
     pub notes: Vec<String>,
 }
 
@@ -57,6 +60,7 @@ impl FunctionLocation {
             code,
             sites: vec![ProbeSite { offset, ..ProbeSite::default() }],
             values: if is_entry { ProbeValues::Call } else { ProbeValues::Registers },
+            omitted: Vec::new(),
             notes: Vec::new(),
         }
     }

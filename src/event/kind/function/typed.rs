@@ -13,6 +13,7 @@ use anyhow::{Result, anyhow, bail};
 use super::fetched::{FetchedArgument, FetchedType};
 use crate::base::matching::nearest::{did_you_mean, nearest};
 use crate::decode::ctypes::{BitField, Prototype, TypeShape, TypeTable, member, member_names};
+use crate::decode::format::OmittedField;
 use crate::sys::registers;
 use place::{Reached, places};
 
@@ -23,8 +24,8 @@ pub struct TypedParameters {
     pub fields: Vec<FetchedArgument>,
     /// Their fetch arguments.
     pub arguments: String,
-    /// Parameters that are omitted, with the reason.
-    pub notes: Vec<String>,
+    /// Parameters that are not among the fields.
+    pub omitted: Vec<OmittedField>,
 }
 
 /// Maximum length of a fetch argument in bytes (`MAX_ARGSTR_LEN` in kernel/trace/trace_probe.h).
@@ -37,16 +38,21 @@ const FIELDS_MAX: usize = 128;
 impl TypedParameters {
     /// Returns all parameters that are integers or pointers, and the registers `arg1` to `arg6`.
     /// Text is read only on request: reading it costs time, and it may be long.
-    pub fn all<T: TypeTable>(types: &T, prototype: &Prototype<T::Id>) -> TypedParameters {
+    /// `function` is shown in what to write for text.
+    pub fn all<T: TypeTable>(
+        types: &T,
+        prototype: &Prototype<T::Id>,
+        function: &str,
+    ) -> TypedParameters {
         let mut typed = TypedParameters::default();
         for (name, place) in places(types, prototype) {
             let found = place.and_then(|(place, id)| match is_text(types, id) {
-                true => Err(format!("is text; write FUNCTION({name}) to read it")),
+                true => Err(format!("is text; write {function}({name}) to read it")),
                 false => fetch(types, (place, id), &[]),
             });
             match found.and_then(|(text, value)| typed.add(name, &text, value)) {
                 Ok(()) => {}
-                Err(why) => typed.notes.push(format!("{name} is omitted: it {why}")),
+                Err(why) => typed.omitted.push(OmittedField { name: name.to_owned(), why }),
             }
         }
         if typed.fields.is_empty() {
@@ -55,7 +61,7 @@ impl TypedParameters {
         for (index, register) in argument_registers().enumerate() {
             // A parameter of the same name has precedence.
             let name = format!("arg{}", index + 1);
-            let _ = typed.add(&name, &format!("%{register}"), FetchedType::Register);
+            let _ = typed.add(&name, &format!("%{register}"), FetchedType::BesideParameters);
         }
         typed
     }

@@ -34,8 +34,7 @@ impl ProgramFile {
             }
             return Ok(());
         }
-        let is_clone = is_clone(named.without_paths());
-        let typed = match self.typed((start, is_clone), paths.as_deref()) {
+        let typed = match self.typed((start, named.without_paths()), paths.as_deref()) {
             Ok(typed) => typed,
             Err(why) if paths.is_some() => return Err(why),
             Err(why) => {
@@ -43,7 +42,7 @@ impl ProgramFile {
                 return Ok(());
             }
         };
-        location.notes.extend(typed.notes);
+        location.omitted = typed.omitted;
         if !typed.fields.is_empty() {
             location.sites[0].arguments = typed.arguments;
             location.values = ProbeValues::Fetched(typed.fields);
@@ -67,16 +66,16 @@ impl ProgramFile {
 
     fn typed(
         &self,
-        (start, is_clone): (u64, bool),
+        (start, function): (u64, &str),
         paths: Option<&[&str]>,
     ) -> Result<TypedParameters> {
         let typed = match paths.and_then(TypedParameters::of_registers) {
             Some(typed) => typed?,
             None => {
                 let unit = self.unit(start).map_err(|why| without_registers(paths, why))?;
-                let prototype = unit.prototype(start, is_clone)?;
+                let prototype = unit.prototype(start, is_clone(function))?;
                 let Some(paths) = paths else {
-                    return Ok(TypedParameters::all(&unit, &prototype));
+                    return Ok(TypedParameters::all(&unit, &prototype, function));
                 };
                 TypedParameters::at_paths(&unit, &prototype, paths)?
             }

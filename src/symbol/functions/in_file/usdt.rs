@@ -9,6 +9,7 @@ use super::symbols::is_name;
 use super::{ProgramFile, elf};
 use crate::base::matching::nearest::{did_you_mean, nearest};
 use crate::decode::elf::usdt::UsdtSite;
+use crate::decode::format::OmittedField;
 use crate::decode::operand::{self, Operand, OperandArgument, UnreadableOperand};
 use crate::event::kind::function::fetched::{FetchedArgument, FetchedType};
 use crate::event::kind::function::{FunctionLocation, FunctionName, ProbeValues, ProbedCode};
@@ -43,7 +44,7 @@ impl ProgramFile {
             return Err(self.unknown_usdt(name));
         }
         let number = arguments.iter().map(Vec::len).max().unwrap_or(0);
-        let (mut fetched, mut notes) = (Vec::<FetchedArgument>::new(), Vec::new());
+        let (mut fetched, mut omitted) = (Vec::<FetchedArgument>::new(), Vec::new());
         let listed = named.paths();
         for wanted in wanted(listed.as_deref(), number)? {
             let at_sites: Vec<_> = arguments.iter().map(|all| all.get(wanted.index)).collect();
@@ -61,10 +62,11 @@ impl ProgramFile {
                     fetched.push(FetchedArgument { name: wanted.name, value });
                 }
                 Err(why) if listed.is_some() => bail!("'{}' {why}", wanted.path),
-                Err(why) => notes.push(format!("{} is omitted: it {why}", wanted.name)),
+                Err(why) => omitted.push(OmittedField { name: wanted.name, why }),
             }
         }
         check_text(&fetched)?;
+        let mut notes = Vec::new();
         if fetched.iter().any(|field| field.value == POINTER) {
             notes.push("text that an argument points to: NAME(arg1.text)".to_owned());
         }
@@ -72,6 +74,7 @@ impl ProgramFile {
             code: ProbedCode::File(self.code.clone()),
             sites,
             values: ProbeValues::Fetched(fetched),
+            omitted,
             notes,
         })
     }

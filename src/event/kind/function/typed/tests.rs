@@ -84,40 +84,45 @@ fn register(index: usize) -> &'static str {
     argument_registers().nth(index).unwrap()
 }
 
+fn notes(typed: &TypedParameters) -> Vec<String> {
+    let note = |one: &OmittedField| format!("{} is omitted: it {}", one.name, one.why);
+    typed.omitted.iter().map(note).collect()
+}
+
 #[test]
 fn each_integer_and_pointer_is_in_the_next_register() {
     let prototype = prototype(
         &[("fd", INT), ("ratio", FLOAT), ("path", TEXT), ("req", REQUEST_POINTER)],
         Some(INT),
     );
-    let typed = TypedParameters::all(&types(), &prototype);
+    let typed = TypedParameters::all(&types(), &prototype, "open_it");
     let expected = format!("fd=%{}:s32 req=%{}:x64 ", register(0), register(2));
     assert!(typed.arguments.starts_with(&expected), "{}", typed.arguments);
     assert_eq!(typed.fields.len(), 2 + 6);
     assert_eq!(
-        typed.notes,
+        notes(&typed),
         [
             "ratio is omitted: it is a floating-point number, and a probe has no such registers; \
              read it where it is in memory, behind a pointer to a structure",
-            "path is omitted: it is text; write FUNCTION(path) to read it"
+            "path is omitted: it is text; write open_it(path) to read it"
         ]
     );
 }
 
 #[test]
 fn registers_that_are_not_known_are_not_used() {
-    let notes = |parameters: &[(&str, usize)], result| {
-        let typed = TypedParameters::all(&types(), &prototype(parameters, result));
-        (typed.fields.len(), typed.notes.join("; "))
+    let omitted = |parameters: &[(&str, usize)], result| {
+        let typed = TypedParameters::all(&types(), &prototype(parameters, result), "f");
+        (typed.fields.len(), notes(&typed).join("; "))
     };
-    let (fields, text) = notes(&[("a", INT), ("user", USER), ("b", INT)], None);
+    let (fields, text) = omitted(&[("a", INT), ("user", USER), ("b", INT)], None);
     assert_eq!(fields, 1 + 6);
     assert!(text.contains("b is omitted: it follows a structure, so its register is"), "{text}");
-    let (fields, text) = notes(&[("a", INT)], Some(USER));
+    let (fields, text) = omitted(&[("a", INT)], Some(USER));
     assert_eq!(fields, 0);
     assert!(text.contains("a is omitted: it belongs to a function that returns a st"), "{text}");
     let seven: Vec<_> = ["a", "b", "c", "d", "e", "f", "g"].map(|name| (name, INT)).to_vec();
-    let (fields, text) = notes(&seven, None);
+    let (fields, text) = omitted(&seven, None);
     assert_eq!(fields, 6 + 6);
     assert!(text.starts_with("g is omitted: it is on the stack at a place that is not"), "{text}");
 }
