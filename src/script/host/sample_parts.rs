@@ -8,15 +8,23 @@ use crate::script::evsel::role::{DeclaredCount, Role};
 use crate::source::request::SampleParts;
 
 impl Host {
-    /// Returns the parts of a sample that each role reads. All of them if events are related by
-    /// time, copied, or derived from others.
+    /// Returns the parts of a sample that each role reads. All of them if events are copied or
+    /// derived from others; all but parameters if they are related by time.
     ///
     /// # Errors
     /// The runtime's own Lua failed.
     pub fn sample_parts(&self) -> mlua::Result<Vec<SampleParts>> {
         let roles = self.roles();
         let mut parts = vec![SampleParts::ALL; roles.len()];
-        if self.ordered || self.has_state() || self.deepest_source() > 0 {
+        if self.has_state() || self.deepest_source() > 0 {
+            return Ok(parts);
+        }
+        for (index, role) in roles.iter().enumerate() {
+            if may_omit_parameters(role) {
+                parts[index].parameters = self.dispatch.parts_read(index)?.parameters;
+            }
+        }
+        if self.ordered {
             return Ok(parts);
         }
         let declared = self.declared_counts()?;
@@ -29,13 +37,8 @@ impl Host {
             counted.extend(of_count.clone());
         }
         for (index, role) in roles.iter().enumerate() {
-            if counted.contains(&index) {
-                continue;
-            }
-            if is_simple(role) {
+            if !counted.contains(&index) && is_simple(role) {
                 parts[index] = self.dispatch.parts_read(index)?;
-            } else if may_omit_parameters(role) {
-                parts[index].parameters = self.dispatch.parts_read(index)?.parameters;
             }
         }
         Ok(parts)
