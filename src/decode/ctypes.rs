@@ -67,14 +67,14 @@ pub struct BitField {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prototype<Id> {
     /// Its parameters, in the order of the source.
-    pub parameters: Vec<Parameter<Id>>,
+    pub parameters: Vec<FunctionParameter<Id>>,
     /// Type of its result; None if it has none.
     pub result: Option<Id>,
 }
 
 /// A parameter of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parameter<Id> {
+pub struct FunctionParameter<Id> {
     /// Its name; empty if it has none.
     pub name: String,
     /// Its type.

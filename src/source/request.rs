@@ -84,7 +84,7 @@ pub struct SampleParts {
     pub time: bool,
     /// Its process. The thread is in a tracepoint's record, too.
     pub process: bool,
-    /// The parameters of a function, whose registers are not enough.
+    /// The parameters of a function by name; without them it has the registers of a call.
     pub parameters: bool,
 }
 

@@ -71,7 +71,7 @@ impl DemangledNames {
 }
 
 /// Demangles a name of Rust or C++; None if it is not mangled.
-fn demangled(name: &str) -> Option<String> {
+pub(super) fn demangled(name: &str) -> Option<String> {
     if name.len() >= MANGLED_MAX {
         return None;
     }

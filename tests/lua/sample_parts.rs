@@ -39,9 +39,9 @@ fn parts(body: &str, order: Option<bool>) -> Vec<SampleParts> {
     host.sample_parts().unwrap()
 }
 
-const NONE: SampleParts = SampleParts { time: false, process: false };
-const TIME: SampleParts = SampleParts { time: true, process: false };
-const PROCESS: SampleParts = SampleParts { time: false, process: true };
+const NONE: SampleParts = SampleParts { time: false, process: false, ..ALL };
+const TIME: SampleParts = SampleParts { process: false, ..ALL };
+const PROCESS: SampleParts = SampleParts { time: false, ..ALL };
 const ALL: SampleParts = SampleParts::ALL;
 
 #[test]

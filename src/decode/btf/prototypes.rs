@@ -3,7 +3,7 @@
 
 use super::{BtfType, parts, text_at, u32_at};
 use crate::decode::ctypes::{
-    BitField, Parameter, ParameterLocation, Prototype, TypeMember, TypeShape, TypeTable,
+    BitField, FunctionParameter, ParameterLocation, Prototype, TypeMember, TypeShape, TypeTable,
 };
 
 /// BTF with an index of its types.
@@ -68,7 +68,11 @@ impl BtfTypes {
             // The last one, without a type, stands for `...`.
             if type_ != 0 {
                 let name = String::from_utf8_lossy(name).into_owned();
-                parameters.push(Parameter { name, type_, location: ParameterLocation::ByPosition });
+                parameters.push(FunctionParameter {
+                    name,
+                    type_,
+                    location: ParameterLocation::ByPosition,
+                });
             }
         }
         Some(Prototype { parameters, result: self.word(prototype, 8).filter(|id| *id != 0) })

@@ -8,10 +8,12 @@
 //! Source: the DWARF 5 standard, 2.6 and 3.3; for lists with views of the source that share an
 //! address, `DW_AT_GNU_locviews`, as `dwarf2out_maybe_output_loclist_view_pair()` of gcc writes it.
 
-use gimli::{AttributeValue, Expression, Operation, RawLocListEntry, Reader as _, Unit};
+use gimli::{
+    AttributeValue, DebuggingInformationEntry, Expression, Operation, RawLocListEntry, Reader as _,
+    Unit,
+};
 
 use super::sections::Bytes;
-use super::unit::{DwarfUnit, Entry};
 use crate::decode::ctypes::ParameterLocation;
 
 /// Why a parameter without a location has no value.
@@ -47,20 +49,38 @@ struct ListEntry<'a> {
     expression: Expression<Bytes<'a>>,
 }
 
-impl<'a> DwarfUnit<'a> {
+/// Debug information that locations are read from.
+pub(super) struct Locations<'a, 'b> {
+    pub(super) dwarf: &'b gimli::Dwarf<Bytes<'a>>,
+    /// The unit of the entries.
+    pub(super) unit: &'b Unit<Bytes<'a>>,
+    /// The sections of location lists before DWARF 5 and since.
+    pub(super) lists: [Bytes<'a>; 2],
+}
+
+/// The description of a function or parameter.
+type Description<'a> = DebuggingInformationEntry<Bytes<'a>>;
+
+impl<'a> Locations<'a, '_> {
+    /// Returns the address of the first instruction of a function. One with parts elsewhere
+    /// (`f.cold`) has a list of ranges, of which the first one is its beginning.
+    pub(super) fn begin(&self, entry: &Description<'a>) -> Option<u64> {
+        match entry.attr_value(gimli::DW_AT_low_pc) {
+            Some(low) => self.dwarf.attr_address(self.unit, low).ok()?,
+            None => Some(self.dwarf.die_ranges(self.unit, entry).ok()?.next().ok()??.begin),
+        }
+    }
+
     /// Returns where a parameter is at the first instruction. `entry` is its description in the
     /// function, not in the source.
-    pub(super) fn location(&self, entry: &Entry<'a>, of: Convention) -> ParameterLocation {
-        if let Some(value) = entry.die.attr_value(gimli::DW_AT_const_value) {
+    pub(super) fn location(&self, entry: &Description<'a>, of: Convention) -> ParameterLocation {
+        if let Some(value) = entry.attr_value(gimli::DW_AT_const_value) {
             return constant(&value);
         }
-        let Some(unit) = self.unit(entry.unit) else {
-            return ParameterLocation::Unknown(COMPUTED);
-        };
-        match entry.die.attr_value(gimli::DW_AT_location) {
+        match entry.attr_value(gimli::DW_AT_location) {
             None if of.is_instance || of.is_changed => ParameterLocation::Unknown(REMOVED),
             None => ParameterLocation::ByPosition,
-            Some(AttributeValue::Exprloc(expression)) => match read(expression, &unit, of) {
+            Some(AttributeValue::Exprloc(expression)) => match read(expression, self.unit, of) {
                 // An address relative to a register is one of the function's frame, too.
                 None | Some(ParameterLocation::Memory { .. }) if of.is_changed => {
                     ParameterLocation::Unknown(CHANGED)
@@ -68,9 +88,9 @@ impl<'a> DwarfUnit<'a> {
                 None | Some(ParameterLocation::Memory { .. }) => ParameterLocation::ByPosition,
                 Some(known) => known,
             },
-            Some(list) => match self.first_of_list(entry, &unit, list, of.entry) {
+            Some(list) => match self.first_of_list(entry, list, of.entry) {
                 Some(Some(expression)) => {
-                    read(expression, &unit, of).unwrap_or(ParameterLocation::Unknown(CHANGED))
+                    read(expression, self.unit, of).unwrap_or(ParameterLocation::Unknown(CHANGED))
                 }
                 Some(None) => ParameterLocation::Unknown(REMOVED),
                 None => ParameterLocation::Unknown(COMPUTED),
@@ -82,25 +102,24 @@ impl<'a> DwarfUnit<'a> {
     /// statement; `Some(None)` if there is none, and None if the list cannot be read.
     fn first_of_list(
         &self,
-        entry: &Entry<'a>,
-        unit: &Unit<Bytes<'a>>,
+        entry: &Description<'a>,
         list: AttributeValue<Bytes<'a>>,
         address: u64,
     ) -> Option<Option<Expression<Bytes<'a>>>> {
-        let offset = self.dwarf.attr_locations_offset(unit, list).ok()??;
-        let mut entries = self.dwarf.raw_locations(unit, offset).ok()?;
-        let mut views = match entry.die.attr_value(gimli::DW_AT_GNU_locviews) {
+        let offset = self.dwarf.attr_locations_offset(self.unit, list).ok()??;
+        let mut entries = self.dwarf.raw_locations(self.unit, offset).ok()?;
+        let mut views = match entry.attr_value(gimli::DW_AT_GNU_locviews) {
             Some(AttributeValue::SecOffset(at)) => {
-                let mut section = self.locations[usize::from(unit.encoding().version >= 5)];
+                let mut section = self.lists[usize::from(self.unit.encoding().version >= 5)];
                 section.skip(at).ok()?;
                 Some(section)
             }
             _ => None,
         };
-        let mut base = unit.low_pc;
+        let mut base = self.unit.low_pc;
         for _ in 0..LIST_MAX {
             let Some(raw) = entries.next().ok()? else { return Some(None) };
-            let Some(found) = self.list_entry(unit, raw, &mut base)? else { continue };
+            let Some(found) = self.list_entry(&raw, &mut base)? else { continue };
             let first_view = match &mut views {
                 Some(views) => {
                     let (first, _) = (views.read_uleb128().ok()?, views.read_uleb128().ok()?);
@@ -122,12 +141,11 @@ impl<'a> DwarfUnit<'a> {
     /// None if it cannot be read.
     fn list_entry(
         &self,
-        unit: &Unit<Bytes<'a>>,
-        raw: RawLocListEntry<Bytes<'a>>,
+        raw: &RawLocListEntry<Bytes<'a>>,
         base: &mut u64,
     ) -> Option<Option<ListEntry<'a>>> {
-        let address = |index| self.dwarf.address(unit, index).ok();
-        let (begin, end, expression) = match raw {
+        let address = |index| self.dwarf.address(self.unit, index).ok();
+        let (begin, end, expression) = match *raw {
             RawLocListEntry::BaseAddress { addr } => {
                 *base = addr;
                 return Some(None);

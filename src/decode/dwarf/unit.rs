@@ -9,17 +9,17 @@ use std::rc::Rc;
 use gimli::{AttributeValue, DebuggingInformationEntry, DwAt, Unit, UnitOffset};
 
 use super::NoPrototype;
-use super::location::{Convention, REMOVED, is_caller_frame};
+use super::location::{Convention, Locations, REMOVED, is_caller_frame};
 use super::sections::Bytes;
 use crate::decode::ctypes::{
-    BitField, Parameter, ParameterLocation, Prototype, TypeMember, TypeShape, TypeTable,
+    BitField, FunctionParameter, ParameterLocation, Prototype, TypeMember, TypeShape, TypeTable,
 };
 
 /// The debug information of the compilation unit with a function.
 pub struct DwarfUnit<'a> {
-    pub(super) dwarf: gimli::Dwarf<Bytes<'a>>,
+    dwarf: gimli::Dwarf<Bytes<'a>>,
     /// The sections of location lists before DWARF 5 and since.
-    pub(super) locations: [Bytes<'a>; 2],
+    locations: [Bytes<'a>; 2],
     /// Offsets of all units in `.debug_info`, ascending.
     offsets: &'a [usize],
     /// The units that were read, first that of the function, each with its offset.
@@ -36,9 +36,9 @@ pub struct EntryId {
 
 /// An entry, and the index of its unit.
 #[derive(Clone)]
-pub(super) struct Entry<'a> {
-    pub(super) unit: usize,
-    pub(super) die: DebuggingInformationEntry<Bytes<'a>>,
+struct Entry<'a> {
+    unit: usize,
+    die: DebuggingInformationEntry<Bytes<'a>>,
 }
 
 /// A value, and the index of the unit that it refers to.
@@ -105,7 +105,10 @@ impl<'a> DwarfUnit<'a> {
         function: &Entry<'a>,
         described: Option<EntryId>,
         convention: Convention,
-    ) -> Option<Vec<Parameter<EntryId>>> {
+    ) -> Option<Vec<FunctionParameter<EntryId>>> {
+        let unit = self.unit(function.unit)?;
+        let locations = self.locations(&unit);
+        let locate = |own: &Entry<'a>| locations.location(&own.die, convention);
         let mut own = self.children(function, gimli::DW_TAG_formal_parameter);
         let described = described.and_then(|id| self.entry(id));
         let in_source = described.map_or(Vec::new(), |described| {
@@ -116,18 +119,18 @@ impl<'a> DwarfUnit<'a> {
             let id = Some(EntryId { unit: declared.unit, at: declared.die.offset() });
             let is = |own: &Entry<'a>| self.reference(own, gimli::DW_AT_abstract_origin) == id;
             let location = match own.iter().position(is) {
-                Some(at) => self.location(&own.remove(at), convention),
+                Some(at) => locate(&own.remove(at)),
                 None => ParameterLocation::Unknown(REMOVED),
             };
             all.push((declared, location));
         }
         all.extend(own.into_iter().map(|own| {
-            let location = self.location(&own, convention);
+            let location = locate(&own);
             (own, location)
         }));
         let parameter = |(entry, location): (Entry<'a>, ParameterLocation)| {
             let name = self.name(&entry).unwrap_or_default();
-            Some(Parameter { name, type_: self.type_of(&entry)?, location })
+            Some(FunctionParameter { name, type_: self.type_of(&entry)?, location })
         };
         all.into_iter().map(parameter).collect()
     }
@@ -146,7 +149,7 @@ impl<'a> DwarfUnit<'a> {
         Some(units.len() - 1)
     }
 
-    pub(super) fn unit(&self, index: usize) -> Option<Rc<Unit<Bytes<'a>>>> {
+    fn unit(&self, index: usize) -> Option<Rc<Unit<Bytes<'a>>>> {
         Some(self.units.borrow().get(index)?.1.clone())
     }
 
@@ -182,7 +185,8 @@ impl<'a> DwarfUnit<'a> {
         while read < ATTRIBUTES_MAX {
             let entry = entries.next_dfs().ok()??;
             read += 1 + entry.attrs().len();
-            if entry.tag() == gimli::DW_TAG_subprogram && self.begin(&unit, entry) == Some(address)
+            if entry.tag() == gimli::DW_TAG_subprogram
+                && self.locations(&unit).begin(entry) == Some(address)
             {
                 return Some(Entry { unit: 0, die: entry.clone() });
             }
@@ -190,17 +194,8 @@ impl<'a> DwarfUnit<'a> {
         None
     }
 
-    /// Returns the address of the first instruction of a function. One with parts elsewhere
-    /// (`f.cold`) has a list of ranges, of which the first one is its beginning.
-    fn begin(
-        &self,
-        unit: &Unit<Bytes<'a>>,
-        entry: &DebuggingInformationEntry<Bytes<'a>>,
-    ) -> Option<u64> {
-        match entry.attr_value(gimli::DW_AT_low_pc) {
-            Some(low) => self.dwarf.attr_address(unit, low).ok()?,
-            None => Some(self.dwarf.die_ranges(unit, entry).ok()?.next().ok()??.begin),
-        }
+    fn locations<'b>(&'b self, unit: &'b Unit<Bytes<'a>>) -> Locations<'a, 'b> {
+        Locations { dwarf: &self.dwarf, unit, lists: self.locations }
     }
 
     /// Returns the children of an entry that have this tag.

@@ -213,6 +213,12 @@ pub fn describe(
     if named.paths().is_some_and(|paths| paths.iter().any(|path| path.is_empty())) {
         bail!("{name}: a parameter is missing between the parentheses; name one, or omit them");
     }
+    if let Some(function) = named.before_fetch_argument() {
+        bail!(
+            "{name}: write the name of a parameter or member, such as {function}(NAME) or \
+             {function}(arg1.text): perilune makes the fetch argument"
+        );
+    }
     check_kernel(named.kind, read).map_err(|why| anyhow!("{name}: {why}"))?;
     let place = functions.find(named).map_err(|why| anyhow!("{name}: {why:#}"))?;
     if named.kind.at_return() && place.values != ProbeValues::Call {
@@ -238,6 +244,10 @@ pub fn matching(
         (parts || !name.contains('.')) && glob::matches(glob.function.as_bytes(), name.as_bytes())
     };
     let found = functions.names(glob, &wanted, most).map_err(|why| anyhow!("{glob}: {why:#}"))?;
+    // `f(char const*)` of C++ is a name.
+    if found.is_empty() && glob.kind.of_file() && functions.find(glob).is_ok() {
+        return Ok(vec![glob.clone()]);
+    }
     ensure!(
         !found.is_empty() || glob.paths().is_none() || !glob::is_glob(glob.without_paths()),
         "{glob}: a glob has no list of parameters: name one {}, or omit the parentheses",

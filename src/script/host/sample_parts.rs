@@ -38,7 +38,8 @@ impl Host {
         }
         for (index, role) in roles.iter().enumerate() {
             if !counted.contains(&index) && is_simple(role) {
-                parts[index] = self.dispatch.parts_read(index)?;
+                let read = self.dispatch.parts_read(index)?;
+                parts[index] = SampleParts { parameters: true, ..read };
             }
         }
         Ok(parts)

@@ -1,5 +1,5 @@
---- Finds which parts of a sample a handler reads: its time, its process, and the event's own fields.
--- Other parts are always there, or follow from the record.
+--- Finds which parts of a sample a handler reads: its time, its process and the event's own
+-- fields. Other parts are always there, or follow from the record.
 --
 -- Reads the bytecode, as fields.lua does. A part is needed unless the handler reads its record as a
 -- plain `e.field` only, and calls nothing that may need a time.

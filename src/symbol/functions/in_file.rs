@@ -1,5 +1,6 @@
 //! Finds the code of a function in a program or library: by its symbols, DWARF or USDT notes.
 
+mod demangled;
 mod instruction;
 mod located;
 mod parameters;
@@ -130,12 +131,21 @@ impl ProgramFile {
         self.name == name && self.code.is_intact() && located(name).is_ok_and(same)
     }
 
-    /// Finds a function, an instruction or a USDT probe.
+    /// Finds a function, an instruction or a USDT probe. A function has the name of its symbol, or
+    /// its name in the source.
     ///
     /// # Errors
     /// The file has no such function or several, the name is that of an IFUNC, or the symbol does
     /// not point to code; or the errors of [`ProgramFile::inside`] and [`ProgramFile::usdt`].
     pub(super) fn find(&self, named: &FunctionName) -> Result<FunctionLocation> {
+        let found = self.find_symbol(named);
+        match found.is_err() && named.kind != ProbeKind::Usdt {
+            true => self.with_symbol(named)?.map_or(found, |named| self.find_symbol(&named)),
+            false => found,
+        }
+    }
+
+    fn find_symbol(&self, named: &FunctionName) -> Result<FunctionLocation> {
         match named.location() {
             _ if named.kind == ProbeKind::Usdt => self.usdt(named),
             CodeLocation::Function(name, 0) => {
@@ -342,17 +352,20 @@ fn rooted(path: &Path) -> (PathBuf, PathBuf) {
 }
 
 fn refused(path: &Path, why: &std::io::Error) -> anyhow::Error {
-    let path = path.display();
+    let inside = match path.is_absolute() {
+        true => format!("/proc/PID/root{}", path.display()),
+        false => "/proc/PID/root/PATH".to_owned(),
+    };
+    let shown = path.display();
     match why.kind() {
         ErrorKind::NotFound | ErrorKind::NotADirectory => anyhow!(
-            "there is no file {path}; use a path that exists here, or /proc/PID/root{path} for a \
-             container"
+            "there is no file {shown}; use a path that exists here, or {inside} for a container"
         ),
         ErrorKind::PermissionDenied => {
-            anyhow!("permission denied on {path}; run as root")
+            anyhow!("permission denied on {shown}; run as root")
         }
-        ErrorKind::Other => anyhow!("{path} is not a regular file; name a program or a library"),
-        _ => anyhow!("failed to open {path}: {why}; name a program or a library"),
+        ErrorKind::Other => anyhow!("{shown} is not a regular file; name a program or a library"),
+        _ => anyhow!("failed to open {shown}: {why}; name a program or a library"),
     }
 }
 

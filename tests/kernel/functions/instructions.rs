@@ -77,7 +77,7 @@ fn an_offset_inside_an_instruction_is_refused_with_its_neighbours() {
     }
     for (name, why) in [
         ("minus+0x1000", "bytes; use a smaller offset"),
-        ("0x1", "has no function that contains this address"),
+        ("0x1", "has no code at this address"),
         ("wrok+4", "has no function 'wrok'; did you mean 'work'?"),
     ] {
         let (accepted, text) = described(name);

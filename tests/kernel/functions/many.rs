@@ -12,6 +12,7 @@ use crate::tool::{Run, Tool};
 
 live_tests! {
     calls_of_300_functions_are_counted_exactly_by_one_link,
+    calls_of_functions_whose_parameters_are_not_read_are_counted_by_one_link,
     returns_of_300_functions_are_counted_exactly_by_one_link,
     calls_beside_a_flood_of_another_process_are_counted_or_lost,
     arguments_and_callers_are_read_through_a_link,
@@ -93,9 +94,9 @@ fn calls_of(run: &Run) -> HashMap<String, u64> {
     calls
 }
 
-fn counted(kind: &str) {
+fn counted(kind: &str, flags: &[&str]) {
     needs_link();
-    let program = program(&[]);
+    let program = program(flags);
     let event = program.function(kind, "many_*");
     let other = OtherCaller::start(&program, "200000");
     let began = Instant::now();
@@ -119,11 +120,15 @@ fn counted(kind: &str) {
 }
 
 fn calls_of_300_functions_are_counted_exactly_by_one_link() {
-    counted("uprobe");
+    counted("uprobe", &[]);
+}
+
+fn calls_of_functions_whose_parameters_are_not_read_are_counted_by_one_link() {
+    counted("uprobe", &["-g"]);
 }
 
 fn returns_of_300_functions_are_counted_exactly_by_one_link() {
-    counted("uretprobe");
+    counted("uretprobe", &[]);
 }
 
 fn calls_beside_a_flood_of_another_process_are_counted_or_lost() {

@@ -10,9 +10,12 @@ live_tests! {
     parameters_have_the_names_and_types_of_the_debug_information,
     text_and_members_of_structures_are_read_on_request,
     unsigned_bit_fields_have_the_values_that_the_program_set,
+    memory_that_cannot_be_read_is_shown_as_a_fault,
+    registers_beside_parameters_are_printed_if_they_are_requested,
     parameters_are_read_from_a_debug_file,
     parameters_are_read_from_compressed_sections_and_from_other_units,
     parameters_that_cannot_be_read_are_refused_with_the_reason,
+    a_function_of_cpp_has_the_name_that_stacks_show,
     parameters_of_a_kernel_function_are_read_by_the_kernels_types,
 }
 
@@ -114,6 +117,92 @@ fn unsigned_bit_fields_have_the_values_that_the_program_set() {
     assert_eq!(run.of("event").count(), 3, "{}", run.stderr);
 }
 
+/// `chain N`: calls `handle` N times for each kind of memory.
+const FAULTS: &str = r#"
+#include <stdlib.h>
+struct user { int id; const char *name; };
+struct request { long pad; struct user *user; };
+__attribute__((noipa)) long handle(int kind, const char *text, struct request *r) {
+    return kind + (long)text + (long)r;
+}
+int main(int argc, char **argv) {
+    struct user user = { 77, "bob" };
+    struct request good = { 5, &user }, no_user = { 6, 0 };
+    for (int i = 0, n = atoi(argv[1]); i < n; i++) {
+        handle(0, "", &good);
+        handle(1, (const char *)16, &no_user);
+        handle(0, "", &good);
+        handle(2, "text", 0);
+        handle(0, "", &good);
+        handle(3, "text", (struct request *)8);
+    }
+    return 0;
+}
+"#;
+
+fn memory_that_cannot_be_read_is_shown_as_a_fault() {
+    let program = Program::of(FAULTS, &["-g"]);
+    let event = program.function("uprobe", "handle(kind, text, r.user.name, r.user.id, r.pad)");
+    let run = program.watched(&["trace", "-e", &event], N, 0);
+    if run.stderr.contains("may write beyond its buffer") {
+        skip_anywhere("the text of user functions needs Linux 6.12");
+    }
+    assert_eq!(run.of("event").count() as u32, 6 * N, "{}", run.stderr);
+    for event in run.of("event") {
+        let (text, name) = match event["kind"].as_i64() {
+            Some(0) => ("", "bob"),
+            Some(1) => ("(fault)", "(fault)"),
+            _ => ("text", "(fault)"),
+        };
+        assert_eq!((&event["text_"], &event["r_user_name"]), (&text.into(), &name.into()));
+        // The pointers show whether the numbers behind them were read.
+        let pointer = |name: &str| {
+            event[name].as_str().map_or(event[name].as_u64(), |text| {
+                u64::from_str_radix(text.trim_start_matches("0x"), 16).ok()
+            })
+        };
+        let (r, user) = (pointer("r").expect("a pointer"), pointer("r_user").expect("a pointer"));
+        let kind = event["kind"].as_i64().expect("a number");
+        assert_eq!((r == 0, r == 8, user == 0), (kind == 2, kind == 3, kind != 0), "{event}");
+        if kind < 2 {
+            assert_eq!(event["r_pad"], 5 + kind, "{event}");
+        }
+        if kind == 0 {
+            assert_eq!(event["r_user_id"], 77, "{event}");
+        }
+    }
+    run.is_complete();
+    for (key, faults) in [("r_user_name", 3), ("text", 1)] {
+        let event = program.function("uprobe", "handle(text, r.user.name)");
+        let run = program.watched(&["top", "-e", &event, "-k", key], N, 0);
+        let count = |row: &serde_json::Value| {
+            let cells = row.as_object().expect("a row").iter();
+            let of_event = cells.filter(|(name, _)| name.starts_with("uprobe_"));
+            of_event.filter_map(|(_, n)| n.as_u64()).sum::<u64>()
+        };
+        let of_fault = run.of("row").filter(|row| row[key] == "(fault)");
+        let counted: u64 = of_fault.map(count).sum();
+        assert_eq!(counted, u64::from(faults * N), "{:?}", run.objects);
+    }
+}
+
+fn registers_beside_parameters_are_printed_if_they_are_requested() {
+    let program = Program::of(SOURCE, &["-g"]);
+    let output = |parameters: &str| {
+        let event = program.function("uprobe", &format!("handle{parameters}"));
+        let out = Command::new(env!("CARGO_BIN_EXE_perilune"))
+            .args(["trace", "-e", &event, "--", &program.path(), "1", "0"])
+            .output()
+            .expect("the built command runs");
+        String::from_utf8_lossy(&out.stdout).into_owned()
+    };
+    // The floating-point parameter before it has no such register.
+    let both = output("(arg4, level)");
+    assert!(both.contains(": arg4=0xfa level=250"), "{both}");
+    let all = output("");
+    assert!(all.contains("level=250") && !all.contains("arg4"), "{all}");
+}
+
 fn parameters_are_read_from_a_debug_file() {
     let program = Program::of(SOURCE, &["-g"]);
     program.run(Command::new("objcopy").args(["--only-keep-debug", "chain", "chain.debug"]));
@@ -156,6 +245,9 @@ fn parameters_that_cannot_be_read_are_refused_with_the_reason() {
     for (program, kind, name, why) in [
         (&program, "uprobe", "handle(pth)", "has no parameter 'pth'; did you mean 'path'?"),
         (&program, "uprobe", "handle(ratio)", "'ratio' is a floating-point number"),
+        (&program, "uprobe", "handle(ratio)", "read it where it is in memory"),
+        (&program, "uprobe", "handle(+0(%si):ustring)", "handle(NAME) or handle(arg1.text): per"),
+        (&plain, "uprobe", "handle(arg9)", "'arg9' is not a register, arg1 to arg6 or arg1.text"),
         (&program, "uprobe", "handle(req.ownr)", "has no member 'ownr'; did you mean 'owner'?"),
         (&program, "uprobe", "handle(req.low)", "is a bit field"),
         (&program, "uprobe", "handle(req.owner.id.x)", "has no member 'x': it is not a structure"),
@@ -174,9 +266,54 @@ fn parameters_that_cannot_be_read_are_refused_with_the_reason() {
     let words = ["list", "-v", &program.function("uprobe", "handle")];
     let out = Command::new(env!("CARGO_BIN_EXE_perilune")).args(words).output().expect("it runs");
     let text = String::from_utf8(out.stdout).expect("text");
-    for part in ["fd", "color", "path is omitted: it is text; write FUNCTION(path) to read it"] {
+    for part in ["fd", "color", "path is omitted: it is text; write handle(path) to read it"] {
         assert!(text.contains(part), "{part}: {text}");
     }
+}
+
+/// `chain N`: calls each method N times.
+const METHODS: &str = r#"
+#include <cstdlib>
+struct Foo {
+    int value;
+    __attribute__((noipa)) int meth(int a, char const *text) { return value + a + text[0]; }
+    __attribute__((noipa)) int twice(int a) { return value + a; }
+    __attribute__((noipa)) int twice(long a) { return value - (int)a; }
+};
+int main(int argc, char **argv) {
+    Foo foo = { 9 };
+    for (int i = 0, n = atoi(argv[1]); i < n; i++) {
+        foo.meth(i, "text");
+        foo.twice(i);
+        foo.twice(-1L - i);
+    }
+    return 0;
+}
+"#;
+
+fn a_function_of_cpp_has_the_name_that_stacks_show() {
+    let program = Program::of("int main(void) { return 0; }", &[]);
+    let source = std::path::Path::new(&program.path()).with_extension("cc");
+    std::fs::write(source, METHODS).expect("it can be written");
+    program.run(Command::new("g++").args(["-g", "-O0", "-o", "chain", "chain.cc"]));
+    for (name, field) in [
+        ("Foo::meth", "a"),
+        ("Foo::meth(int, char const*)", "a"),
+        ("Foo::meth(a, this.value)", "a"),
+        ("_ZN3Foo4methEiPKc", "a"),
+        ("Foo::twice(int)", "a"),
+    ] {
+        let event = program.function("uprobe", name);
+        let run = program.watched(&["trace", "-e", &event], N, 0);
+        let n = i128::from(N);
+        assert_eq!(run.of("event").count() as i128, n, "{name}: {}", run.stderr);
+        assert_eq!(sum(&run, field), n * (n - 1) / 2, "{name}");
+        run.is_complete();
+    }
+    let event = program.function("uprobe", "Foo::twice");
+    let run = program.watched(&["trace", "-e", &event], 1, 0);
+    let why = "has 2 functions of this name; write the symbol of one: _ZN3Foo5twiceE";
+    assert!(run.stderr.contains(why), "{}", run.stderr);
 }
 
 /// Opens a file N times, by the path that the kernel gets.

@@ -37,6 +37,9 @@ fn functions_that_cannot_be_watched_are_refused_with_the_reason() {
         ("uprobe:FOLDER/more:twice", "has 2 functions of this name"),
         ("uprobe:FOLDER/more:one", "selects one of several functions for this name"),
         ("uprobe:no-such-program:f", "there is no program 'no-such-program' in $PATH"),
+        ("uprobe:FOLDER/chain:0x99999999", "has no code at this address"),
+        ("uprobe:./no-such-file:f", "there is no file ./no-such-file; use a path that exists"),
+        ("uprobe:./no-such-file:f", "or /proc/PID/root/PATH for a container"),
         ("uprobe:FOLDER/chain", "the function is missing here: uprobe:FILE:FUNCTION"),
         ("uprobe:FOLDER/chain:nothing_*", "no function matches"),
     ] {

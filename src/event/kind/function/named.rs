@@ -192,6 +192,15 @@ impl FunctionName {
         self.split_paths().map_or(&*self.function, |(function, _)| function)
     }
 
+    /// Returns FUNCTION if a fetch argument of tracefs follows, as in `f(+0(%di):ustring)`: it
+    /// begins with a register, an offset, an immediate value or a special value.
+    pub(super) fn before_fetch_argument(&self) -> Option<&str> {
+        let (function, list) = self.function.split_once('(')?;
+        let value = list.split_once('=').map_or(list, |(_, value)| value).trim_start();
+        let begins = value.starts_with(['+', '-', '%', '$', '\\', '@']);
+        (begins && self.kind != ProbeKind::Usdt && !function.is_empty()).then_some(function)
+    }
+
     /// Splits `FUNCTION(PATH, …)`. The names of Go's functions have parentheses inside.
     fn split_paths(&self) -> Option<(&str, &str)> {
         let (function, list) = self.function.strip_suffix(')')?.rsplit_once('(')?;

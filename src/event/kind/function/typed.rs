@@ -2,7 +2,7 @@
 //! them and what they point to.
 //!
 //! The debug information says where a parameter is, or it is where the calling convention has it
-//! ([`place`]).
+//! (`place`).
 
 mod place;
 
@@ -48,7 +48,7 @@ impl TypedParameters {
         for (name, place) in places(types, prototype) {
             let found = place.and_then(|(place, id)| match is_text(types, id) {
                 true => Err(format!("is text; write {function}({name}) to read it")),
-                false => fetch(types, (place, id), &[]),
+                false => fetch(types, (place, id), &[], &mut Vec::new()),
             });
             match found.and_then(|(text, value)| typed.add(name, &text, value)) {
                 Ok(()) => {}
@@ -67,7 +67,10 @@ impl TypedParameters {
     }
 
     /// Returns the values at these paths: `len`, `request.user.name`. A field has the name of its
-    /// path with `_` for each dot.
+    /// path with `_` for each dot. In front of a number behind pointers are the pointers of its
+    /// path: if one cannot be followed, the kernel leaves 0 in the next field, and behind that the
+    /// bytes of an earlier record (`process_fetch_insn_bottom()` in
+    /// kernel/trace/trace_probe_tmpl.h). Text shows itself that it could not be read.
     ///
     /// # Errors
     /// A path leads to nothing that can be read.
@@ -77,7 +80,7 @@ impl TypedParameters {
         paths: &[&str],
     ) -> Result<TypedParameters> {
         let places = places(types, prototype);
-        let mut typed = TypedParameters::default();
+        let (mut typed, mut added) = (TypedParameters::default(), Vec::new());
         for path in paths {
             let mut steps = path.split('.').map(str::trim);
             let first = steps.next().unwrap_or_default();
@@ -96,10 +99,22 @@ impl TypedParameters {
                 };
                 bail!("the function has no parameter '{first}'{hint}");
             };
-            let name = path.replace(' ', "").replace('.', "_");
-            let read = place.clone().and_then(|place| fetch(types, place, &steps));
-            read.and_then(|(text, value)| typed.add(&name, &text, value))
-                .map_err(|why| anyhow!("'{path}' {why}"))?;
+            let name = steps_of(path, steps.len()).join("_");
+            let written = steps_of(path, steps.len()).join(".");
+            if let Some(at) = added.iter().position(|pointer| *pointer == written) {
+                added.remove(at);
+                continue;
+            }
+            let mut pointers = Vec::new();
+            let read = place.clone().and_then(|place| fetch(types, place, &steps, &mut pointers));
+            let (text, value) = read.map_err(|why| anyhow!("'{path}' {why}"))?;
+            for (steps, text) in pointers.into_iter().filter(|_| value != FetchedType::Text) {
+                let steps = steps_of(path, steps);
+                if typed.add(&steps.join("_"), &text, FetchedType::Pointer).is_ok() {
+                    added.push(steps.join("."));
+                }
+            }
+            typed.add(&name, &text, value).map_err(|why| anyhow!("'{path}' {why}"))?;
         }
         Ok(typed)
     }
@@ -151,6 +166,11 @@ impl TypedParameters {
         self.fields.push(FetchedArgument { name: name.to_owned(), value });
         Ok(())
     }
+}
+
+/// Returns the parameter of a path and the first of its steps, at most this many.
+fn steps_of(path: &str, most: usize) -> Vec<&str> {
+    path.split('.').take(most + 1).map(str::trim).collect()
 }
 
 /// Returns the register that a path such as `arg1` or `arg1.text` stands for, and whether it is
@@ -227,16 +247,19 @@ fn is_text<T: TypeTable>(types: &T, id: T::Id) -> bool {
 }
 
 /// Returns the fetch argument and the type of the value that a path leads to, from the place of a
-/// parameter. The error is text that follows the path.
+/// parameter; adds each pointer that it follows to `pointers`, with the number of steps before it.
+/// The error is text that follows the path.
 fn fetch<T: TypeTable>(
     types: &T,
     (mut at, mut id): (Reached, T::Id),
     steps: &[&str],
+    pointers: &mut Vec<(usize, String)>,
 ) -> Result<(String, FetchedType), String> {
     let mut before = String::new();
     for (index, step) in steps.iter().enumerate() {
         let structure = match types.shape(id) {
             Some(TypeShape::Pointer(Some(target))) => {
+                pointers.push((index, at.value()));
                 at = Reached::Memory(at.value(), 0);
                 target
             }

@@ -68,6 +68,13 @@ impl ProgramFile {
     /// # Errors
     /// No function contains the address; or as [`ProgramFile::inside`].
     pub(super) fn at_address(&self, address: u64) -> Result<FunctionLocation> {
+        if elf(&self.object).and_then(|elf| elf.offset_of_code(address)).is_none() {
+            bail!(
+                "{} has no code at this address; use one of its symbol table, as nm and objdump \
+                 show it",
+                self.path.display()
+            );
+        }
         let mut nearest: Option<ElfFunction<'_>> = None;
         let mut any = false;
         self.each(&mut |function| {

@@ -130,10 +130,12 @@ pub(super) fn check_text(fields: &[FetchedArgument]) -> Result<()> {
 fn without_registers(paths: Option<&[&str]>, why: NoPrototype) -> anyhow::Error {
     let paths = paths.unwrap_or_default();
     let is_register = |path: &&&str| register_of(path).is_some();
-    match (
-        paths.iter().any(|path| is_register(&path)),
-        paths.iter().find(|path| !is_register(path)),
-    ) {
+    let is_numbered = |path: &&str| {
+        let digits = path.strip_prefix("arg").map(|rest| rest.trim_end_matches(".text"));
+        digits
+            .is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()))
+    };
+    match (paths.iter().any(is_numbered), paths.iter().find(|path| !is_register(path))) {
         (true, Some(other)) => {
             anyhow!("'{other}' is not a register, arg1 to arg6 or arg1.text, and {why}")
         }

@@ -6,7 +6,9 @@
 //! memory, so that the positions of the following parameters are not known.
 
 use super::argument_registers;
-use crate::decode::ctypes::{ParameterLocation, Prototype, TypeShape, TypeTable};
+use crate::decode::ctypes::{
+    FunctionParameter, ParameterLocation, Prototype, TypeShape, TypeTable,
+};
 use crate::sys::registers;
 
 /// Why a floating-point number cannot be read.
@@ -47,7 +49,7 @@ pub(super) fn places<'a, T: TypeTable>(
     prototype: &'a Prototype<T::Id>,
 ) -> Vec<(&'a str, Place<T::Id>)> {
     let mut positions = Positions::of(types, prototype.result);
-    let place = |parameter: &'a crate::decode::ctypes::Parameter<T::Id>| {
+    let place = |parameter: &'a FunctionParameter<T::Id>| {
         let id = parameter.type_;
         let shape = types.shape(id);
         let by_position = positions.next(shape);
@@ -62,7 +64,7 @@ pub(super) fn places<'a, T: TypeTable>(
 
 /// Returns the place that the debug information gives, or why there is none; None if it is that of
 /// the calling convention.
-fn located<Id>(
+fn located<Id: Copy>(
     location: ParameterLocation,
     shape: Option<TypeShape<Id>>,
 ) -> Option<Result<Reached, String>> {
@@ -122,7 +124,7 @@ impl Positions<()> {
 
 impl<R: Iterator<Item = &'static str>> Positions<R> {
     /// Returns the register of the next parameter.
-    fn next<Id>(&mut self, shape: Option<TypeShape<Id>>) -> Result<&'static str, String> {
+    fn next<Id: Copy>(&mut self, shape: Option<TypeShape<Id>>) -> Result<&'static str, String> {
         if let Some(why) = self.lost {
             return Err(format!(
                 "{why}, so its register is not known; build with -g -O2, which describes it, or \

@@ -1,7 +1,7 @@
 //! Parameters of functions with types that a table lists.
 
 use super::*;
-use crate::decode::ctypes::{BitField, Parameter, ParameterLocation, TypeMember};
+use crate::decode::ctypes::{BitField, FunctionParameter, ParameterLocation, TypeMember};
 
 /// Types by their index.
 struct Listed(Vec<(TypeShape<usize>, Vec<TypeMember<usize>>)>);
@@ -72,7 +72,7 @@ fn located_prototype(
     parameters: &[(&str, usize, ParameterLocation)],
     result: Option<usize>,
 ) -> Prototype<usize> {
-    let parameter = |(name, type_, location): &(&str, _, _)| Parameter {
+    let parameter = |(name, type_, location): &(&str, _, _)| FunctionParameter {
         name: (*name).to_owned(),
         type_: *type_,
         location: *location,
@@ -156,7 +156,11 @@ fn a_place_of_the_debug_information_has_precedence_over_the_position() {
         ("pair.id", "pair_id=-8(%di):s32"),
         ("pair.name", "pair_name=-4(%di):string"),
         ("seventh", "seventh=+16(%sp):x64"),
-        ("seventh.user.id", "seventh_user_id=+0(+16(+16(%sp))):s32"),
+        (
+            "seventh.user.id",
+            "seventh=+16(%sp):x64 seventh_user=+16(+16(%sp)):x64 \
+             seventh_user_id=+0(+16(+16(%sp))):s32",
+        ),
     ] {
         assert_eq!(read(path).as_deref(), Ok(expected), "{path}");
     }
@@ -186,12 +190,17 @@ fn a_path_leads_through_pointers_and_structures() {
     let first = register(0);
     for (path, expected) in [
         ("req", format!("req=%{first}:x64")),
-        ("req.len", format!("req_len=+8(%{first}):s32")),
-        ("req.user.id", format!("req_user_id=+0(+16(%{first})):s32")),
+        ("req.len", format!("req=%{first}:x64 req_len=+8(%{first}):s32")),
+        (
+            "req.user.id",
+            format!(
+                "req=%{first}:x64 req_user=+16(%{first}):x64 req_user_id=+0(+16(%{first})):s32"
+            ),
+        ),
         ("req.user.name", format!("req_user_name=+4(+16(%{first})):string")),
         ("req.user.shell", format!("req_user_shell=+0(+16(+16(%{first}))):string")),
         ("req.shell", format!("req_shell=+0(+40(%{first})):string")),
-        ("req.mode", format!("req_mode=+60(%{first}):b7@3/16")),
+        ("req.mode", format!("req=%{first}:x64 req_mode=+60(%{first}):b7@3/16")),
     ] {
         assert_eq!(read(path), Ok(expected), "{path}");
     }
@@ -211,6 +220,21 @@ fn a_path_leads_through_pointers_and_structures() {
     ] {
         assert_eq!(read(path), Err(why.to_owned()), "{path}");
     }
+}
+
+#[test]
+fn a_pointer_of_a_path_is_one_field() {
+    let prototype = prototype(&[("req", REQUEST_POINTER)], None);
+    let names = |paths: &[&str]| {
+        let typed = TypedParameters::at_paths(&types(), &prototype, paths);
+        typed
+            .map(|typed| typed.fields.into_iter().map(|one| one.name).collect::<Vec<_>>().join(" "))
+    };
+    let all = names(&["req.len", "req.user.id", "req.mode"]).unwrap();
+    assert_eq!(all, "req req_len req_user req_user_id req_mode");
+    assert_eq!(names(&["req.len", "req"]).unwrap(), "req req_len", "it is requested as well");
+    assert_eq!(names(&["req", "req.len"]).unwrap(), "req req_len");
+    assert!(names(&["req", "req"]).unwrap_err().to_string().contains("is there twice"));
 }
 
 #[test]
