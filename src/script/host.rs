@@ -237,7 +237,7 @@ impl Host {
             Some(order) => order,
             None if ordered || state.evsels.borrow().reads_names() => true,
             None => {
-                let (reads_names, prints) = self.dispatch.reads_names()?;
+                let (reads_names, prints) = self.dispatch.reads_names(self.vm.env())?;
                 reads_names || prints && declared.is_none()
             }
         };

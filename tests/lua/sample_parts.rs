@@ -25,9 +25,14 @@ impl Catalog for Tracepoints {
 
 /// Returns the parts of each event of a script whose `init` is `body`.
 fn parts(body: &str, order: Option<bool>) -> Vec<SampleParts> {
+    begun("", body, order, |host| host.sample_parts().unwrap())
+}
+
+/// Begins a script whose `init` is `body`, with further properties of its monitor.
+fn begun<R>(properties: &str, body: &str, order: Option<bool>, then: impl FnOnce(&Host) -> R) -> R {
     let _alone = crate::alone();
     let text = format!(
-        "local m = monitor {{ summary = 'x' }} function m.init()\n\
+        "local m = monitor {{ summary = 'x' {properties} }} function m.init()\n\
          local rows = kv {{ 'k', sums = {{ 'n' }} }}\n{body}\nend return m"
     );
     let mut host = Host::new(false).unwrap();
@@ -36,7 +41,30 @@ fn parts(body: &str, order: Option<bool>) -> Vec<SampleParts> {
     let options = host.lua().create_table().unwrap();
     let rules = Rules { order, ..Rules::default() };
     host.begin(&options, &Setting::of(Rc::new(Tracepoints)), rules).expect(body);
-    host.sample_parts().unwrap()
+    then(&host)
+}
+
+#[test]
+fn runs_that_name_tasks_are_ordered() {
+    for (order, before, handler, expected) in [
+        ("", "", "function(e) rows:add(e.prio, 1) end", false),
+        ("", "", "function(e) rows:add(e._tid, 1) end", false),
+        ("", "", "function(e) rows:add(e._comm, 1) end", true),
+        (", order = false", "", "function(e) rows:add(e._comm, 1) end", true),
+        ("", "", "function(e) rows:add(comm(e.prio), 1) end", true),
+        ("", "local name = comm", "function(e) rows:add(name(e.prio), 1) end", true),
+        ("", "local field = '_comm'", "function(e) rows:add(e[field], 1) end", true),
+        ("", "local of = { '_comm' }", "function(e) rows:add(e[of[1]], 1) end", true),
+        ("", "", "function(e) emit(e) end", true),
+        ("", "", "emit", true),
+        (", order = false", "", "emit", false),
+    ] {
+        let body = format!("{before} evsel('s:one', {handler})");
+        assert_eq!(begun(order, &body, None, Host::ordered), expected, "{order} {body}");
+    }
+    let of_expression = "local ev = evsel('s:one') local f = expr_of('_comm', ev, 'text') \
+                         ev:each(function(e) rows:add(f(e), 1) end)";
+    assert!(begun("", of_expression, None, Host::ordered));
 }
 
 const NONE: SampleParts = SampleParts { time: false, process: false, ..ALL };

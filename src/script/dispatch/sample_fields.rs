@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use mlua::Function;
+use mlua::{Function, Table};
 
 use super::Dispatch;
 use crate::event::kind::{COUNT_PREFIX, Event};
@@ -51,14 +51,15 @@ impl Dispatch {
 
 impl Dispatch {
     /// Returns whether a handler may read the names of tasks at the times of its events, and
-    /// whether one may print events.
+    /// whether one may print events. `env` has the functions of the script.
     ///
     /// # Errors
     /// The runtime's own Lua failed.
-    pub(in crate::script) fn reads_names(&self) -> anyhow::Result<(bool, bool)> {
+    pub(in crate::script) fn reads_names(&self, env: &Table) -> anyhow::Result<(bool, bool)> {
         let reads_names: Function = self.trusted.export("reads_names")?;
         self.handlers.iter().try_fold((false, false), |(reads, prints), handler| {
-            let (also_reads, also_prints): (bool, bool) = reads_names.call(&handler.function)?;
+            let (also_reads, also_prints): (bool, bool) =
+                reads_names.call((&handler.function, env))?;
             Ok((reads || also_reads, prints || also_prints))
         })
     }

@@ -54,7 +54,9 @@ pub struct Evsels {
 impl Evsels {
     /// Returns whether an expression or a filter in user space reads the names of tasks.
     pub(in crate::script) fn reads_names(&self) -> bool {
-        let by_name = |role: &Role| role.rest.iter().any(|rest| rest.text.contains("_comm"));
+        let is_other = |c: char| !(c.is_ascii_alphanumeric() || c == '_');
+        let names = |text: &str| text.split(is_other).any(|word| word == "_comm");
+        let by_name = |role: &Role| role.rest.iter().any(|rest| names(&rest.text));
         self.names_tasks || !self.names.is_empty() || self.roles.iter().any(by_name)
     }
 

@@ -64,6 +64,7 @@ fn is_simple(role: &Role) -> bool {
 fn may_omit_parameters(role: &Role) -> bool {
     role.event.kind().without_parameters(&role.event.name).is_some()
         && role.event.counted.is_empty()
+        && role.task.is_none()
         && role.filter.is_none()
         && role.rest.is_empty()
         && role.sampling.extra.is_empty()

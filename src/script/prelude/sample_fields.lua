@@ -264,8 +264,9 @@ for row = 0, #rows do row_of[rows[row].name] = row end
 local VISITS = 2000
 
 --- Calls `met` with each text that is a constant of a handler, or of a function of the script that
--- it can reach through its upvalues.
-local function each_text(handler, met)
+-- it can reach through its upvalues; with `all`, also those of bundled modules, texts that are
+-- values, and the names of the functions `all`. Returns whether it has seen everything.
+local function each_text(handler, met, all)
   local seen, visits = {}, 0
   local visit
 
@@ -278,8 +279,13 @@ local function each_text(handler, met)
     end
   end
 
+  local function is_visited(source)
+    return source and (not source:find "^=perilune:" or all and source:find "^=perilune:stdlib/")
+  end
+
   function visit(it, depth)
     local kind = type(it)
+    if all and kind == "string" then return met(it) end
     if kind ~= "function" and kind ~= "table" or seen[it] or visits == VISITS then return end
     seen[it], visits = true, visits + 1
     if kind == "table" then
@@ -287,8 +293,8 @@ local function each_text(handler, met)
       for _, value in next, it do visit(value, depth - 1) end
       return
     end
-    local source = funcinfo(it).source
-    if not source or source:find "^=perilune:" then return end
+    if all and all[it] then return met(all[it]) end
+    if not is_visited(funcinfo(it).source) then return end
     constants(it)
     for i = 1, 255 do
       local name, value = getupvalue(it, i)
@@ -297,6 +303,7 @@ local function each_text(handler, met)
     end
   end
   visit(handler, 3)
+  return visits < VISITS
 end
 
 --- Returns the rows of the fields that a handler may read.
@@ -314,10 +321,17 @@ end
 local NAMING, PRINTING = { _comm = true, _text = true, comm = true }, { emit = true, print = true }
 
 --- Returns whether a handler may read the names of tasks, and whether it may print an event.
-function exports.reads_names(handler)
-  local reads, prints = false, false
-  each_text(handler, function(text)
+-- `env` has the functions of the script.
+function exports.reads_names(handler, env)
+  local reads, prints, functions = false, false, {}
+  for _, set in next, { NAMING, PRINTING } do
+    for name in next, set do
+      local it = rawget(env, name)
+      if it then functions[it] = name end
+    end
+  end
+  local is_whole = each_text(handler, function(text)
     reads, prints = reads or NAMING[text] ~= nil, prints or PRINTING[text] ~= nil
-  end)
-  return reads, prints
+  end, functions)
+  return reads or not is_whole, prints
 end
