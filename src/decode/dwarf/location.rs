@@ -191,8 +191,8 @@ fn read(
     Some(match &operations[..] {
         [Operation::Register { register }] => ParameterLocation::Register(register.0),
         [Operation::EntryValue { expression }, Operation::StackValue] => {
-            match read(Expression(*expression), unit, of)? {
-                value @ ParameterLocation::Register(_) => value,
+            match self::operations(Expression(*expression), unit).as_deref() {
+                Some([Operation::Register { register }]) => ParameterLocation::Register(register.0),
                 _ => ParameterLocation::Unknown(COMPUTED),
             }
         }

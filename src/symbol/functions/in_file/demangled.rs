@@ -26,7 +26,8 @@ impl ProgramFile {
         let mut is_symbol = false;
         self.each(&mut |function| {
             is_symbol |= function.name == name.as_bytes();
-            let symbol = std::str::from_utf8(function.name).ok();
+            // Parts and copies of a function (`.cold`, `.part.0`) are not the function.
+            let symbol = std::str::from_utf8(function.name).ok().filter(|name| !name.contains('.'));
             if let Some((symbol, shown)) = symbol.and_then(|name| Some((name, demangled(name)?))) {
                 let shown = without_blanks(&shown);
                 let matches = if shown == whole {
@@ -38,7 +39,9 @@ impl ProgramFile {
                 } else {
                     None
                 };
-                matches.map(|found| found.insert(function.address, symbol.to_owned()));
+                if let Some(found) = matches {
+                    found.insert(function.address, symbol.to_owned());
+                }
             }
             !is_symbol
         });
@@ -72,7 +75,7 @@ fn without_blanks(text: &str) -> String {
 fn without_parameters(name: &str) -> &str {
     let Some(end) = name.rfind(')') else { return name };
     let mut depth = 0_usize;
-    for (at, byte) in name.bytes().enumerate().take(end + 1).collect::<Vec<_>>().into_iter().rev() {
+    for (at, byte) in name.as_bytes()[..=end].iter().enumerate().rev() {
         match byte {
             b')' => depth += 1,
             b'(' => depth = depth.saturating_sub(1),

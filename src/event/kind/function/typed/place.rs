@@ -12,8 +12,9 @@ use crate::decode::ctypes::{
 use crate::sys::registers;
 
 /// Why a floating-point number cannot be read.
-pub(super) const FLOAT: &str = "is a floating-point number, and a probe has no such registers; \
-                                read it where it is in memory, behind a pointer to a structure";
+pub(super) const FLOAT: &str = "is a floating-point number, and a probe cannot read \
+                                floating-point registers; read it where it is in memory, behind a \
+                                pointer to a structure";
 /// Why a parameter without a register cannot be read.
 const ON_STACK: &str = "is on the stack at a place that is not known; build with -g -O2, which \
                         describes it, or read another parameter";
@@ -70,7 +71,7 @@ fn located<Id: Copy>(
 ) -> Option<Result<Reached, String>> {
     let register = |number: u16| {
         let found = registers::CALL_DWARF.iter().find(|(dwarf, _)| *dwarf == number);
-        let why = "is in a register that has no argument of a call; read it in a caller";
+        let why = "is in a register that does not pass arguments; read it in a caller";
         found.map(|(_, name)| *name).ok_or_else(|| why.to_owned())
     };
     if matches!(shape, Some(TypeShape::Float))

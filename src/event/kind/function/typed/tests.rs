@@ -102,8 +102,9 @@ fn each_integer_and_pointer_is_in_the_next_register() {
     assert_eq!(
         notes(&typed),
         [
-            "ratio is omitted: it is a floating-point number, and a probe has no such registers; \
-             read it where it is in memory, behind a pointer to a structure",
+            "ratio is omitted: it is a floating-point number, and a probe cannot read \
+             floating-point registers; read it where it is in memory, behind a pointer to a \
+             structure",
             "path is omitted: it is text; write open_it(path) to read it"
         ]
     );
@@ -168,7 +169,7 @@ fn a_place_of_the_debug_information_has_precedence_over_the_position() {
         ("gone", "'gone' was optimized out"),
         ("last", "'last' follows a structure, so its register is not known"),
         ("wide", "'wide' is a structure in a register"),
-        ("kept", "'kept' is in a register that has no argument"),
+        ("kept", "'kept' is in a register that does not pass"),
         ("ratio", "'ratio' is a floating-point number"),
         ("pair", "'pair' is a structure; name a member"),
     ] {
