@@ -59,11 +59,10 @@ pub fn asked(
         all.extend(group);
         all.extend(members);
     }
-    let counted = all.iter().filter(|event| event.kind().only_counts());
-    let counted: Vec<&str> = counted.map(|event| event.name.as_str()).collect();
-    if !counted.is_empty() {
+    if !all.is_empty() && all.iter().all(|event| event.kind().only_counts()) {
         // No other monitor takes them.
-        command = format!("perilune stat -e {}", suggest::quoted(&counted.join(",")));
+        let names: Vec<&str> = all.iter().map(|event| event.name.as_str()).collect();
+        command = format!("perilune stat -e {}", suggest::quoted(&names.join(",")));
     } else if let Some(path) = &asked.replay {
         command += &format!(" --replay {}", suggest::quoted(&path.to_string_lossy()));
     }

@@ -19,6 +19,9 @@ use crate::source::live::Live;
 use crate::source::request::SourceRequest;
 use crate::sys::streams;
 
+/// Maximum number of notes about events that are watched only in part.
+const PARTLY_MAX: usize = 3;
+
 /// Prints what is watched in one line: on an idle machine, it is the only output for a while.
 pub(super) fn print_banner(
     host: &Host,
@@ -36,8 +39,12 @@ pub(super) fn print_banner(
     for remark in without_stacks(&roles, request) {
         context.note(Level::Warning, &remark);
     }
-    for remark in roles.iter().filter_map(partly_watched) {
-        context.note(Level::Warning, &remark);
+    let partly = roles.iter().filter_map(partly_watched).collect::<BTreeSet<_>>();
+    for remark in partly.iter().take(PARTLY_MAX) {
+        context.note(Level::Warning, remark);
+    }
+    if let Some(more @ 1..) = partly.len().checked_sub(PARTLY_MAX) {
+        context.note(Level::Warning, &format!("{more} more events are watched only in part"));
     }
     if let Some(remark) = without_rate(&roles, request) {
         context.note(Level::Warning, &remark);

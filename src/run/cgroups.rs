@@ -12,7 +12,7 @@ use std::rc::Rc;
 use anyhow::ensure;
 
 use crate::source::request::Opening;
-use crate::sys::cgroup::{self, check_number, matching};
+use crate::sys::cgroup::{CgroupHierarchy, check_number, matching};
 use crate::sys::cgroup_threads::CgroupThreads;
 
 /// The control groups that a run watches.
@@ -33,8 +33,12 @@ impl WatchedCgroups {
     /// Returns those that still exist: one may have been removed since they were found. All of them
     /// if none does, so that opening the first one gives the reason.
     fn present(&self) -> Vec<Rc<str>> {
-        let present: Vec<_> =
-            self.paths.iter().filter(|path| cgroup::open(path).is_ok()).cloned().collect();
+        let Some(hierarchy) = CgroupHierarchy::find() else { return self.paths.clone() };
+        let is_removed = |path: &Rc<str>| {
+            let folder = hierarchy.root().join(path.trim_start_matches('/'));
+            matches!(folder.try_exists(), Ok(false))
+        };
+        let present: Vec<_> = self.paths.iter().filter(|path| !is_removed(path)).cloned().collect();
         if present.is_empty() { self.paths.clone() } else { present }
     }
 

@@ -175,7 +175,7 @@ fn a_hidden_sample_leaves_no_counts_to_the_next_one() {
     let text = "local m, kept = monitor { summary = 'groups' }, {}
         function m.init()
           evsel('{page-faults//period=10/,context-switches}:S', function(e)
-            kept[#kept + 1] = ('x'):rep(2 ^ 18 + #kept)
+            kept[#kept % 100 + 1] = ('x'):rep(2 ^ 18 + e._time % 1000)
             emit { faults = e._counts[0] }
           end)
         end

@@ -103,8 +103,6 @@ fn a_field_of_the_attr_has_an_effect_or_is_refused_with_what_to_write() {
         assert!(text.contains(why), "{field}: {text}");
         assert!(!text.contains("refuses its attributes"), "{field}: {text}");
     }
-    let init = "evsel('page-faults', { exclude = { idle = true } }, print)";
-    assert!(run(init, &[], "true").1.contains("'exclude.idle' of an evsel has no effect"));
     let init = "local n = 0
         evsel('sched:sched_process_exec', { wakeup_events = 1 }, function() emit { exec = 1 } end)";
     assert_eq!(run(init, &[], "true").0.len(), 1);

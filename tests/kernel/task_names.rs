@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 
-use crate::live::live_tests;
+use crate::live::{live_tests, skip_anywhere};
 use crate::load;
 use crate::tool::{Run, Tool};
 
@@ -18,6 +18,9 @@ const ALL: u64 = CHILDREN as u64 * CALLS as u64;
 
 /// Watches children that take the name on one CPU and make calls on another.
 fn watch(args: &[&str], name: &'static CStr) -> Run {
+    if perilune::sys::cpus::online_cpus().len() < 2 {
+        skip_anywhere("one CPU");
+    }
     let load = load::getppid_renamed_elsewhere(CHILDREN, name, CALLS);
     let tool = Tool::attach(args);
     load.run();

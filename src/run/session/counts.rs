@@ -70,8 +70,9 @@ impl SessionCounts {
         host: &Host,
         source: &SourceRequest,
     ) -> anyhow::Result<BTreeSet<u32>> {
-        let watches_tasks = source.tasks.is_some() || source.cgroups.is_some();
-        if self.request.options.counting == CountingPlace::User || watches_tasks {
+        let options = &self.request.options;
+        let watches_tasks = source.tasks.is_some() || options.cgroup.is_some();
+        if options.counting == CountingPlace::User || watches_tasks {
             return Ok(BTreeSet::new());
         }
         let mut tables: BTreeMap<usize, BTreeSet<u32>> = BTreeMap::new();

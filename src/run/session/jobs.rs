@@ -82,8 +82,8 @@ impl Session<'_> {
         }
         ensure!(
             !request.monitor.whole_cpus || !self.source.watches_tasks(),
-            "run: {} watches whole CPUs, but this prompt watches single tasks; start a prompt \
-             without -p, -t and --cgroup for it",
+            "run: {} watches whole CPUs, but this prompt watches only some tasks; start it \
+             without -p, -t and --cgroup",
             request.monitor.name
         );
         let perins = request.values.get("perins").is_some_and(OptionValue::is_given);

@@ -69,13 +69,19 @@ impl Live {
         let outcome = openings.into_iter().try_for_each(|opening| {
             let at = self.place(opening, None, request)?;
             placed.push(at);
-            if on {
-                self.turn(at, true)?;
-            }
             Ok(())
         });
+        // All at once: the old and the new events both write meanwhile.
+        let turn_on = || placed.iter().try_for_each(|at| self.turn(*at, true));
+        let outcome = outcome.and_then(|()| if on { Ok(turn_on()?) } else { Ok(()) });
         if let Err(why) = outcome {
-            placed.into_iter().for_each(|at| self.leave(at));
+            for at in placed {
+                self.leave(at);
+                if !self.opened.decoders[at].is_on() {
+                    // The error above is the one to report.
+                    let _ = self.turn(at, false);
+                }
+            }
             self.opened.refused.truncate(refused);
             drop(self.close_unused());
             return Err(why);

@@ -1,6 +1,5 @@
 //! Builds a `perf_event_attr` from an event and its sampling options.
 
-use anyhow::ensure;
 use perf_event_open_sys::bindings as abi;
 
 use super::script_fields;
@@ -284,10 +283,6 @@ fn exclude(
     event: &dyn EventProperties,
     sampling: &Sampling,
 ) -> anyhow::Result<()> {
-    ensure!(
-        !sampling.exclude.idle || event.is_clock() || event.uses_hardware_counter(),
-        "'exclude.idle' of an evsel has no effect: only clocks occur on an idle CPU; omit it"
-    );
     let named = event.attr().exclude;
     let all = named.or(sampling.exclude);
     for (field, value) in [

@@ -52,7 +52,7 @@ fn a_monitor_of_whole_cpus_is_refused() {
     for words in [["-p", &own], ["--cgroup", &group.name]] {
         let mut session = Session::heard(&words);
         let answer = session.ask("run(\"irq-off\")");
-        let why = "run: irq-off watches whole CPUs, but this prompt watches single tasks";
+        let why = "run: irq-off watches whole CPUs, but this prompt watches only some tasks";
         assert!(answer.contains(why), "{words:?}: {answer}");
         assert!(session.ask("jobs").contains("no monitor runs"));
         drop(session);
