@@ -36,6 +36,13 @@ impl Ran {
         self.objects.iter().filter(|object| object["type"] == "row")
     }
 
+    /// Returns how many events the run missed.
+    pub(crate) fn missed(&self) -> u64 {
+        let last = self.objects.iter().find(|object| object["final"] == true);
+        let last = last.unwrap_or_else(|| panic!("no final coverage: {}", self.text));
+        ["lost", "undelivered"].map(|key| last[key].as_u64().unwrap_or(0)).iter().sum()
+    }
+
     /// Returns the number that the script gave `key` in a row that it emitted.
     fn number(&self, key: &str) -> u64 {
         let found = self.rows().filter_map(|row| row[key].as_u64()).last();
