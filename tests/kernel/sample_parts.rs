@@ -73,7 +73,8 @@ fn losses_of_samples_without_a_time_are_counted() {
 }
 
 fn a_handler_that_reads_times_gets_one_for_each_event() {
-    let load = load::getppid(CALLS);
+    // Rings of other CPUs would be read before or after.
+    let load = load::getppid_on(1, CALLS);
     let pid = load.pid();
     let init = format!(
         "local last = -1 evsel(calls, function(e)\n\
