@@ -8,8 +8,8 @@
 //! only the buckets in which there are delays.
 //!
 //! A start whose key is the thread or the CPU stays in its map with the time 0 after its end: the
-//! next one needs no lock, and no other CPU can use the key meanwhile. Other
-//! starts are removed at their end, because their keys are not bounded.
+//! next one needs no lock, and no other CPU can use the key meanwhile. Other starts are removed at
+//! their end, because their keys are not bounded.
 //!
 //! The programs always return 1: a program belongs to the tracepoint, not to a perf event, and 0
 //! would drop the records of every other perf user.

@@ -137,7 +137,8 @@ impl Format {
         self.fields.iter().find(|f| f.name == name)
     }
 
-    /// Returns why there is no field of this name, as text behind it, if the reason is known.
+    /// Returns the reason for which a value is not a field, to be printed after its name; None if
+    /// the event has no such value.
     pub fn why_omitted(&self, name: &str) -> Option<&str> {
         self.omitted.iter().find(|field| field.name == name).map(|field| field.why.as_str())
     }

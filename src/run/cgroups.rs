@@ -34,10 +34,7 @@ impl WatchedCgroups {
     /// if none does, so that opening the first one gives the reason.
     fn present(&self) -> Vec<Rc<str>> {
         let Some(hierarchy) = CgroupHierarchy::find() else { return self.paths.clone() };
-        let is_removed = |path: &Rc<str>| {
-            let folder = hierarchy.root().join(path.trim_start_matches('/'));
-            matches!(folder.try_exists(), Ok(false))
-        };
+        let is_removed = |path: &Rc<str>| matches!(hierarchy.folder(path).try_exists(), Ok(false));
         let present: Vec<_> = self.paths.iter().filter(|path| !is_removed(path)).cloned().collect();
         if present.is_empty() { self.paths.clone() } else { present }
     }

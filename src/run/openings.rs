@@ -66,8 +66,9 @@ fn omit_parts(host: &Host, request: &RunRequest, openings: &mut [Opening]) -> an
         let of_roles = opening.roles.iter().filter_map(|served| parts.get(served.role as usize));
         opening.parts = of_roles.copied().reduce(SampleParts::or).unwrap_or(SampleParts::ALL);
         let event = &opening.event;
-        let plain = event.kind().without_parameters(&event.name);
-        if let Some(plain) = plain.filter(|_| !opening.parts.parameters) {
+        if !opening.parts.parameters
+            && let Some(plain) = event.kind().without_parameters(&event.name)
+        {
             opening.event = Rc::new(plain);
         }
     }

@@ -93,6 +93,11 @@ impl CgroupHierarchy {
         &self.root
     }
 
+    /// Returns the folder of a control group; `path` is inside the hierarchy.
+    pub fn folder(&self, path: &str) -> PathBuf {
+        place(&self.root, path)
+    }
+
     /// Returns the paths of all control groups, `/` first; at most `PATHS_MAX`.
     pub fn paths(&self) -> Vec<String> {
         let mut paths = vec!["/".to_owned()];

@@ -16,7 +16,7 @@ impl Cgroup {
             skip_anywhere("no cgroup hierarchy with the perf_event controller is mounted");
         };
         let name = format!("/perilune-{}-{name}", std::process::id());
-        let path = hierarchy.root().join(name.trim_start_matches('/'));
+        let path = hierarchy.folder(&name);
         if let Err(why) = fs::create_dir(&path) {
             skip_anywhere(&format!("no cgroup can be created: {why}"));
         }

@@ -34,11 +34,12 @@ const LIST_MAX: usize = 4096;
 pub(super) struct Convention {
     /// Address of its first instruction before relocation.
     pub(super) entry: u64,
-    /// Whether the compiler passes other parameters than the source.
+    /// Whether the compiler may have changed which parameters are passed.
     pub(super) is_changed: bool,
-    /// Whether its description is that of a copy of the function, as for an inlined one.
+    /// Whether it is a copy of a function that is described elsewhere (`DW_AT_abstract_origin`).
     pub(super) is_instance: bool,
-    /// Whether frame offsets begin at the end of the caller's frame (`DW_OP_call_frame_cfa`).
+    /// Whether offsets in its frame are relative to the end of the caller's frame
+    /// (`DW_OP_call_frame_cfa`).
     pub(super) is_from_caller: bool,
 }
 

@@ -197,17 +197,23 @@ impl LiveSource {
 
     /// Opens the events of roles for records, switched off.
     fn record(&mut self, of: Vec<usize>, roles: &[Role], host: &mut Host) -> anyhow::Result<()> {
-        let openings = of
-            .into_iter()
-            .filter(|role| !roles[*role].event.kind().is_derived())
-            .map(|role| planned(role, roles, &self.only))
-            .collect::<anyhow::Result<Vec<_>>>()?;
-        let openings = limited(openings, self.cgroups.as_ref())?;
+        let recorded = of.into_iter().filter(|role| !roles[*role].event.kind().is_derived());
+        let openings = self.openings(recorded, roles)?;
         let remarks = self.live.remarks().len();
         let refused = self.live.add(openings, &self.source_request, roles.len())?;
         hand_over(host, &refused)?;
         super::print_warnings(host.context(), &self.live.remarks()[remarks..]);
         Ok(())
+    }
+
+    /// Plans the openings of roles on the watched CPUs, for each watched control group.
+    fn openings(
+        &self,
+        of: impl Iterator<Item = usize>,
+        roles: &[Role],
+    ) -> anyhow::Result<Vec<Opening>> {
+        let openings = of.map(|role| planned(role, roles, &self.only));
+        limited(openings.collect::<anyhow::Result<_>>()?, self.cgroups.as_ref())
     }
 
     /// Closes the events of roles that the kernel counts, and begins to count those that were on.
@@ -280,8 +286,7 @@ impl LiveSource {
         // A condition that only user space checks needs no new event.
         let (new, open) = (&roles[role as usize], &self.open[role as usize]);
         if new.filter != open.filter || new.sampling.extra != open.sampling.extra {
-            let opening = planned(role as usize, roles, &self.only)?;
-            let openings = limited(vec![opening], self.cgroups.as_ref())?;
+            let openings = self.openings(std::iter::once(role as usize), roles)?;
             let refused = self.live.renew(role, openings, &self.source_request, &self.closer)?;
             hand_over(&mut prompt.host, &refused)?;
         }
@@ -305,7 +310,7 @@ impl LiveSource {
 
     /// Returns whether only the tasks of -p, -t or --cgroup are watched.
     pub(super) fn watches_tasks(&self) -> bool {
-        self.source_request.tasks.is_some() || self.cgroups.is_some()
+        self.live.watches_tasks()
     }
 
     /// Returns the events that exist.

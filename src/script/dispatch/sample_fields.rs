@@ -47,9 +47,7 @@ impl Dispatch {
         }
         Ok(changed)
     }
-}
 
-impl Dispatch {
     /// Returns whether a handler may read the names of tasks at the times of its events, and
     /// whether one may print events. `env` has the functions of the script.
     ///

@@ -33,7 +33,7 @@ pub struct Evsels {
     pub sealed: bool,
     /// Lists of task names, as passed to `ev:matching`.
     pub names: Vec<String>,
-    /// Whether an expression reads the names of tasks.
+    /// Whether the result of an expression depends on the name of a task.
     pub(in crate::script) names_tasks: bool,
     /// Remarks for the user about events that differ from what was requested.
     pub(in crate::script) remarks: EventRemarks,

@@ -40,8 +40,6 @@ function methods.replace(ev, handler)
   return ev
 end
 
-exports.replaced = replaced
-
 --- Adds a filter to the event, in the kernel as far as possible; several filters are ANDed. With
 -- further arguments, `%s` stands for one of them quoted for the kernel, `%d` for a whole number;
 -- without, the text is used as it is.
@@ -174,6 +172,16 @@ local function compiled(list, e, kind, mixed)
   return f
 end
 
+--- Returns whether an event has a handler of the script. At a prompt, it is open with one that
+-- emits.
+function exports.is_handled(e) return e.handler and not e.emits end
+
+--- Sets the handler that does in user space what is declared for the kernel.
+function exports.count_with(e, handler)
+  e.handler, e.counted = handler, handler
+  if e.emits then e.emits = not replaced(e.index) end
+end
+
 --- Counts the events of `ev` in `rows`, a kv with the plan `plan`: see `kv:count` in
 -- meta/aggregate.lua. Declares it, so that the kernel may count, and sets the handler for counting
 -- in user space.
@@ -182,7 +190,7 @@ function exports.count_by(rows, plan, ev, of)
   if not e or type(of) ~= "table" or of.key == nil then
     error("count takes an evsel and a table: rows:count(ev, { key = \"pid\" })", 3)
   end
-  if e.handler and not e.emits then
+  if exports.is_handled(e) then
     error("this event has a handler; call evsel again for the count", 3)
   end
   local keys = type(of.key) == "table" and of.key or { of.key }
@@ -202,11 +210,8 @@ function exports.count_by(rows, plan, ev, of)
   local call = ("add(%s%s)"):format(list, #sums > 0 and ", values(e)" or "")
   if of.name then call = ("if %s then rows:name(%s, label(e)) end"):format(call, list) end
   local make = loadstring(fill(COUNT, { keys = list, count = call }), "=perilune:count")
-  e.handler = make(rows, rows:adding(first, #sums), compiled(keys, e, of.kind, mixed),
-    #sums > 0 and compiled(sums, e, "number"), of.name and compiled({ of.name }, e, "text"))
-  e.counted = e.handler
-  -- At a prompt, the event is open with a handler that emits.
-  if e.emits then e.emits = not replaced(e.index) end
+  exports.count_with(e, make(rows, rows:adding(first, #sums), compiled(keys, e, of.kind, mixed),
+    #sums > 0 and compiled(sums, e, "number"), of.name and compiled({ of.name }, e, "text")))
   if exports.changed then exports.changed() end
   counted(e.index, { table = plan.id, keys = keys, sums = sums, first = first, name = of.name,
     mixed = mixed })

@@ -3,8 +3,7 @@
 local _, _, native, exports = ...
 
 local compile, declared, fill, pending = native.compile, native.paired, native.fill, native.pending
-local replaced = exports.replaced
-local entry_of = exports.entry_of
+local entry_of, is_handled, count_with = exports.entry_of, exports.is_handled, exports.count_with
 
 local error, ipairs, next, pairs, pcall = error, ipairs, next, pairs, pcall
 local tonumber, type = tonumber, type
@@ -207,7 +206,7 @@ local function declare_pairs(plan, starts, finishes, of)
   local handlers, order = {}, {}
   local function add(side, f)
     local entry = side.entry
-    if entry.handler and not entry.emits then
+    if is_handled(entry) then
       error("this event has a handler; call evsel again for the pairs", 0)
     end
     local before = handlers[entry]
@@ -217,11 +216,7 @@ local function declare_pairs(plan, starts, finishes, of)
   -- An event of both sides is an end before it is a start.
   for _, side in ipairs(finishes) do add(side, finish_handler(side, plan)) end
   for _, side in ipairs(starts) do add(side, start_handler(side, plan, side.kept)) end
-  for _, entry in ipairs(order) do
-    entry.handler, entry.counted = handlers[entry], handlers[entry]
-    -- At a prompt, the event is open with a handler that emits.
-    if entry.emits then entry.emits = not replaced(entry.index) end
-  end
+  for _, entry in ipairs(order) do count_with(entry, handlers[entry]) end
   if exports.changed then exports.changed() end
   declared {
     times = plan.times, open = plan.open, starts = starts, finishes = finishes,

@@ -5,6 +5,7 @@ use std::process::Command;
 
 use super::{Program, sum};
 use crate::live::{live_tests, skip_anywhere};
+use crate::tool::Run;
 
 live_tests! {
     parameters_have_the_names_and_types_of_the_debug_information,
@@ -53,6 +54,14 @@ int main(int argc, char **argv) {
 
 const N: u32 = 300;
 
+/// Skips a test of the text of user functions if the run warned that the kernel may write a long
+/// one beyond its buffer.
+pub(crate) fn needs_user_text(run: &Run) {
+    if run.stderr.contains("may write beyond its buffer") {
+        skip_anywhere("the text of user functions needs Linux 6.12");
+    }
+}
+
 fn parameters_have_the_names_and_types_of_the_debug_information() {
     let program = Program::of(SOURCE, &["-g"]);
     let event = program.function("uprobe", "handle");
@@ -78,9 +87,7 @@ fn text_and_members_of_structures_are_read_on_request() {
     let paths = "path, fd, req.owner.id, req.owner.name, req.owner.shell, req.kind, req.depth";
     let event = program.function("uprobe", &format!("handle({paths})"));
     let run = program.watched(&["trace", "-e", &event], N, 0);
-    if run.stderr.contains("may write beyond its buffer") {
-        skip_anywhere("the text of user functions needs Linux 6.12");
-    }
+    needs_user_text(&run);
     assert_eq!(run.of("event").count() as u32, N, "{}", run.stderr);
     for (i, event) in run.of("event").enumerate() {
         assert_eq!(event["fd"], -(i as i64));
@@ -144,9 +151,7 @@ fn memory_that_cannot_be_read_is_shown_as_a_fault() {
     let program = Program::of(FAULTS, &["-g"]);
     let event = program.function("uprobe", "handle(kind, text, r.user.name, r.user.id, r.pad)");
     let run = program.watched(&["trace", "-e", &event], N, 0);
-    if run.stderr.contains("may write beyond its buffer") {
-        skip_anywhere("the text of user functions needs Linux 6.12");
-    }
+    needs_user_text(&run);
     assert_eq!(run.of("event").count() as u32, 6 * N, "{}", run.stderr);
     for event in run.of("event") {
         let (text, name) = match event["kind"].as_i64() {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use super::parameters::needs_user_text;
 use super::{Program, next_line, sum, watch};
 use crate::live::{live_tests, skip_anywhere};
 use crate::tool::{Run, Tool};
@@ -214,9 +215,7 @@ fn text_behind_an_argument_is_read_on_request() {
     let program = Program::of(SOURCE, &["-O1"]);
     let event = program.function("usdt", "shop:name(arg1.text, arg3, arg2.text)");
     let run = program.watched(&["trace", "-e", &event], N, 0);
-    if run.stderr.contains("may write beyond its buffer") {
-        skip_anywhere("the text of user functions needs Linux 6.12");
-    }
+    needs_user_text(&run);
     assert_eq!(run.of("event").count() as u32, N, "{}", run.stderr);
     for (i, event) in run.of("event").enumerate() {
         let name = if i % 2 == 0 { "apple" } else { "pear" };

@@ -82,9 +82,8 @@ impl TypedParameters {
         let places = places(types, prototype);
         let (mut typed, mut added) = (TypedParameters::default(), Vec::new());
         for path in paths {
-            let mut steps = path.split('.').map(str::trim);
-            let first = steps.next().unwrap_or_default();
-            let steps: Vec<&str> = steps.collect();
+            let whole: Vec<&str> = path.split('.').map(str::trim).collect();
+            let (first, steps) = whole.split_first().map_or(("", &[][..]), |(a, b)| (*a, b));
             let Some((_, place)) = places.iter().find(|(name, _)| *name == first) else {
                 if let Some(register) = register_of(path) {
                     typed.add_register(path, register)?;
@@ -99,22 +98,20 @@ impl TypedParameters {
                 };
                 bail!("the function has no parameter '{first}'{hint}");
             };
-            let name = steps_of(path, steps.len()).join("_");
-            let written = steps_of(path, steps.len()).join(".");
-            if let Some(at) = added.iter().position(|pointer| *pointer == written) {
+            if let Some(at) = added.iter().position(|pointer| *pointer == whole) {
                 added.remove(at);
                 continue;
             }
             let mut pointers = Vec::new();
-            let read = place.clone().and_then(|place| fetch(types, place, &steps, &mut pointers));
+            let read = place.clone().and_then(|place| fetch(types, place, steps, &mut pointers));
             let (text, value) = read.map_err(|why| anyhow!("'{path}' {why}"))?;
             for (steps, text) in pointers.into_iter().filter(|_| value != FetchedType::Text) {
-                let steps = steps_of(path, steps);
-                if typed.add(&steps.join("_"), &text, FetchedType::Pointer).is_ok() {
-                    added.push(steps.join("."));
+                let pointer = &whole[..=steps];
+                if typed.add(&pointer.join("_"), &text, FetchedType::Pointer).is_ok() {
+                    added.push(pointer.to_vec());
                 }
             }
-            typed.add(&name, &text, value).map_err(|why| anyhow!("'{path}' {why}"))?;
+            typed.add(&whole.join("_"), &text, value).map_err(|why| anyhow!("'{path}' {why}"))?;
         }
         Ok(typed)
     }
@@ -166,11 +163,6 @@ impl TypedParameters {
         self.fields.push(FetchedArgument { name: name.to_owned(), value });
         Ok(())
     }
-}
-
-/// Returns the parameter of a path and the first of its steps, at most this many.
-fn steps_of(path: &str, most: usize) -> Vec<&str> {
-    path.split('.').take(most + 1).map(str::trim).collect()
 }
 
 /// Returns the register that a path such as `arg1` or `arg1.text` stands for, and whether it is
