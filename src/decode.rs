@@ -19,6 +19,7 @@ pub mod record_attrs;
 pub mod sample;
 pub mod sample_extra;
 pub mod side_band;
+pub mod unset;
 
 #[cfg(test)]
 pub(crate) mod tests;

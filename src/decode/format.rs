@@ -10,6 +10,7 @@ pub mod parse;
 mod tests;
 pub mod user_text;
 
+use super::unset::UnsetValues;
 use crate::base::event::value::{Value, ValueType, read_bits};
 use crate::base::text::unescape::until_nul;
 use user_text::UserTextField;
@@ -31,6 +32,8 @@ pub struct Format {
     pub user_text: Vec<UserTextField>,
     /// Values that are not fields, with the reason.
     pub omitted: Vec<OmittedField>,
+    /// Values that the kernel may leave unset.
+    pub unset: UnsetValues,
 }
 
 /// A value that an event could have as a field.

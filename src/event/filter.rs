@@ -92,6 +92,22 @@ impl Filter {
         reads(&self.root)
     }
 
+    /// Returns whether it reads a value that the kernel may leave unset in a record.
+    pub fn reads_unset(&self, format: &Format) -> bool {
+        fn reads(node: &FilterNode, format: &Format) -> bool {
+            let is_unset =
+                |name: &str| format.field(name).is_some_and(|field| format.unset.has(field.offset));
+            match node {
+                FilterNode::Is(predicate) => is_unset(&predicate.field),
+                FilterNode::Not(inner) => reads(inner, format),
+                FilterNode::And(nodes) | FilterNode::Or(nodes) => {
+                    nodes.iter().any(|node| reads(node, format))
+                }
+            }
+        }
+        !format.unset.is_empty() && reads(&self.root, format)
+    }
+
     /// Returns the filter without the conditions that [`Filter::to_kernel`] prints as `text`; None
     /// if no condition is left.
     pub fn without(&self, text: &str) -> Option<Filter> {

@@ -59,6 +59,8 @@ pub struct Live {
     slots_per_record: usize,
     clock: Clock,
     own_pid: u32,
+    /// The record that is handled, without the values that the kernel did not set.
+    cleared: Vec<u8>,
     tasks: Option<WatchedTasks>,
     /// Watched CPUs; the others have rings for the records of tasks.
     watched_cpus: Vec<u32>,
@@ -131,6 +133,7 @@ impl Live {
             slots_per_record,
             clock: Clock::new(Stamp { wall_ns: wall, clock_ns: now }, now),
             own_pid: std::process::id(),
+            cleared: Vec::new(),
             tasks,
             watched_cpus: request.watched.clone(),
             lost_seen: 0,

@@ -5,6 +5,7 @@
 //! keys are skipped; a missing `signed` (very old kernels) means unsigned.
 
 use super::{Element, Field, FieldKind, Format};
+use crate::decode::unset::UnsetValues;
 
 /// Why a `format` file could not be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -51,6 +52,7 @@ impl Format {
             print_fmt,
             user_text: Vec::new(),
             omitted: Vec::new(),
+            unset: UnsetValues::default(),
         })
     }
 }

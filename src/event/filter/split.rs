@@ -96,7 +96,7 @@ impl Split {
         let kernel_takes = event.kind().raw_format().is_some();
         reader.conjuncts(whole, 0, &mut |span, part| {
             let found = match part {
-                SpanKind::Kernel(filter) if kernel_takes => {
+                SpanKind::Kernel(filter) if kernel_takes && !filter.reads_unset(format) => {
                     Split { kernel: Some(filter), rest: Vec::new() }
                 }
                 part => {

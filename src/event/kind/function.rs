@@ -306,7 +306,7 @@ fn bits(registers: &[(&str, u32)]) -> u64 {
 fn format(kind: ProbeKind, values: &ProbeValues) -> Format {
     const WORD: usize = 8;
     if let ProbeValues::Fetched(arguments) = values {
-        return fetched::record_format(kind.prefix(), arguments);
+        return fetched::record_format(kind.prefix(), arguments, kind.of_file());
     }
     let registers = registers_of(kind, values).unwrap_or_default();
     let all = bits(registers);

@@ -68,6 +68,10 @@ pub(super) fn of_opening(
             Box::new(GroupCounts::new(opening.event.counted.len(), inherit, with_totals))
         }),
         weights: sampling.weighed.then(|| Box::new(SampleWeights::default())),
+        unset: event
+            .raw_format()
+            .map(|format| &format.unset)
+            .and_then(|unset| (!unset.is_empty()).then(|| Box::new(unset.clone()))),
         has_tail: !sampling.extra.is_empty(),
         whole_cpus: opening.is_cpu_wide(),
         filtered: refused.is_empty(),

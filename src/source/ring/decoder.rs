@@ -12,6 +12,7 @@ use super::group_counts::GroupCounts;
 use super::ids::Ids;
 use super::weights::SampleWeights;
 use crate::decode::sample::{PlainLayout, RecordLayout, Sample};
+use crate::decode::unset::UnsetValues;
 use crate::event::filter::BoundFilter;
 use crate::source::sink::Sink;
 use crate::sys::ring::Piece;
@@ -108,6 +109,8 @@ pub(in crate::source) struct Decoder {
     pub(in crate::source) counts: Option<Box<GroupCounts>>,
     /// The weights of its samples; None if each stands for itself.
     pub(in crate::source) weights: Option<Box<SampleWeights>>,
+    /// The values of its records that the kernel may leave unset; None if there are none.
+    pub(in crate::source) unset: Option<Box<UnsetValues>>,
     /// Whether the record of a slot has a tail, for fields that few events have.
     pub(in crate::source) has_tail: bool,
     /// The only role and the layout, if every sample has a plain layout and nothing but its time
@@ -204,6 +207,12 @@ impl Decoder {
         self.sample_counts.iter().filter(own).map(|(_, count)| count.get()).sum()
     }
 
+    /// Returns whether a record has values that the kernel did not set.
+    #[inline(always)]
+    pub(in crate::source) fn has_unset(&self, raw: &[u8]) -> bool {
+        self.unset.as_ref().is_some_and(|unset| !unset.all_set(raw))
+    }
+
     /// Returns whether any role takes what is written now.
     pub(in crate::source) fn is_on(&self) -> bool {
         self.recipients.iter().any(Recipient::is_on)
@@ -233,7 +242,8 @@ impl Decoder {
     /// counts as one event.
     fn plain_layout(&self) -> Option<PlainLayout> {
         let alike = self.samples_each && self.sample_counts.is_empty();
-        let is_plain = alike && !self.filtered_by_task && !self.hide_self;
+        let checked = self.filtered_by_task || self.hide_self || self.unset.is_some();
+        let is_plain = alike && !checked;
         self.layout.plain(self.common_pid).filter(|_| is_plain)
     }
 

@@ -70,6 +70,7 @@ fn whole_at(
     let sample = decoder.sample(bytes, cpu, earliest)?;
     let is_own = decoder.hide_self && sample.pid == own_pid;
     let usual = sample.tid != ENDED && !is_own && decoder.span.holds(sample.time);
+    let usual = usual && !decoder.has_unset(sample.raw);
     if !usual || decoder.chained.is_some_and(|chained| !chained.is_complete(sample.callchain)) {
         return None;
     }
@@ -101,13 +102,13 @@ fn slot_of(sample: &Sample<'_>) -> Slot {
 }
 
 /// Adds a slot for each role that takes the sample. `weight` is None if no sample of the event is
-/// weighed.
+/// weighed. `is_copy`: its record is not one of the ring.
 #[inline(always)]
 pub(in crate::source) fn push(
     batch: &mut Batch,
     decoder: &Decoder,
     sample: &Sample<'_>,
-    (time, weight): (f64, Option<u32>),
+    (time, weight, is_copy): (f64, Option<u32>, bool),
     tasks: Option<&WatchedTasks>,
     sink: &mut dyn Sink,
 ) {
@@ -115,6 +116,8 @@ pub(in crate::source) fn push(
     let mut walked = decoder.chained.is_none();
     let (mut tailed, layout) = (!decoder.has_tail, &decoder.layout);
     let mut slot = Slot { time, ..slot_of(sample) };
+    // The record of `sample` is one of the ring, or a copy that the next sample replaces.
+    let mut kept = !is_copy || decoder.has_tail;
     for recipient in decoder.recipients.iter().filter(|recipient| recipient.span.holds(sample.time))
     {
         if let (Some(at), Some(tasks)) = (recipient.about, tasks)
@@ -130,6 +133,10 @@ pub(in crate::source) fn push(
             let (chain, chain_len) = batch.chains().of(chained, &decoder.layout, sample, sink);
             (slot.chain, slot.chain_len) = (chain, chain_len as u16);
             walked = true;
+        }
+        if !kept {
+            (slot.raw, slot.raw_size) = batch.chains().copy(sample.raw);
+            kept = true;
         }
         if !tailed {
             let counts = decoder.counts.as_deref();
@@ -149,7 +156,7 @@ pub(in crate::source) fn push(
     if !tailed && let Some(counts) = &decoder.counts {
         counts.pass(sample);
     }
-    if decoder.chained.is_some() || decoder.has_tail {
+    if decoder.chained.is_some() || decoder.has_tail || is_copy {
         batch.mark_full_if_chains_low();
     }
 }

@@ -31,6 +31,23 @@ impl ChainMemory {
         }
     }
 
+    /// Returns a copy of the record, and its size in bytes.
+    pub(in crate::source) fn copy(&mut self, raw: &[u8]) -> (*const u8, u16) {
+        let start = self.start();
+        self.write_record(raw);
+        (self.words[start..].as_ptr().cast(), raw.len().min(8 * RECORD) as u16)
+    }
+
+    /// Appends the bytes of a record, and zeros up to the end of the last word.
+    #[inline(always)]
+    fn write_record(&mut self, raw: &[u8]) {
+        let (words, last) = raw.as_chunks();
+        self.words.extend(words.iter().take(RECORD).map(|word| u64::from_ne_bytes(*word)));
+        if !last.is_empty() {
+            self.words.push(padded(last));
+        }
+    }
+
     /// Appends the record and its tail, as [`ChainMemory::with_tail`] returns it. Inlined, so that
     /// fields that a caller knows to be absent cost nothing.
     #[inline(always)]
@@ -47,13 +64,7 @@ impl ChainMemory {
                 let bits = (0..u64::BITS).filter(|bit| registers.mask >> bit & 1 != 0);
                 self.words.extend(bits.filter_map(|bit| extra.regs_intr.get(bit)));
             }
-            None => {
-                let (words, last) = sample.raw.as_chunks();
-                self.words.extend(words.iter().take(RECORD).map(|word| u64::from_ne_bytes(*word)));
-                if !last.is_empty() {
-                    self.words.push(padded(last));
-                }
-            }
+            None => self.write_record(sample.raw),
         }
         self.words.extend(tail_lists(extra).take(RECORD + 1 - TAIL_WORDS));
         // Written in place: copying an array that has just been made would wait for its stores.

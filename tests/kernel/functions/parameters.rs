@@ -149,34 +149,55 @@ int main(int argc, char **argv) {
 
 fn memory_that_cannot_be_read_is_shown_as_a_fault() {
     let program = Program::of(FAULTS, &["-g"]);
-    let event = program.function("uprobe", "handle(kind, text, r.user.name, r.user.id, r.pad)");
-    let run = program.watched(&["trace", "-e", &event], N, 0);
-    needs_user_text(&run);
-    assert_eq!(run.of("event").count() as u32, 6 * N, "{}", run.stderr);
-    for event in run.of("event") {
-        let (text, name) = match event["kind"].as_i64() {
-            Some(0) => ("", "bob"),
-            Some(1) => ("(fault)", "(fault)"),
-            _ => ("text", "(fault)"),
-        };
-        assert_eq!((&event["text_"], &event["r_user_name"]), (&text.into(), &name.into()));
-        // The pointers show whether the numbers behind them were read.
-        let pointer = |name: &str| {
-            event[name].as_str().map_or(event[name].as_u64(), |text| {
-                u64::from_str_radix(text.trim_start_matches("0x"), 16).ok()
-            })
-        };
-        let (r, user) = (pointer("r").expect("a pointer"), pointer("r_user").expect("a pointer"));
-        let kind = event["kind"].as_i64().expect("a number");
-        assert_eq!((r == 0, r == 8, user == 0), (kind == 2, kind == 3, kind != 0), "{event}");
-        if kind < 2 {
-            assert_eq!(event["r_pad"], 5 + kind, "{event}");
-        }
-        if kind == 0 {
-            assert_eq!(event["r_user_id"], 77, "{event}");
-        }
+    // The kernel leaves other bytes in a text that it cannot reach, if another text is behind it.
+    let paths = ["kind, text, r.user.name, r.user.id, r.pad", "kind, r.user.name, r.user.id, text"];
+    for (paths, has_pad) in paths.into_iter().zip([true, false]) {
+        let event = program.function("uprobe", &format!("handle({paths})"));
+        let run = program.watched(&["trace", "-e", &event], N, 0);
+        needs_user_text(&run);
+        assert_eq!(run.of("event").count() as u32, 6 * N, "{}", run.stderr);
+        run.of("event").for_each(|event| check_faults(event, has_pad));
+        run.is_complete();
     }
-    run.is_complete();
+    for (condition, passed) in [
+        ("r_user_id == 77", 3),
+        ("r_user_id == 0", 3),
+        ("kind > 0 && r_user_id > 0", 0),
+        ("r_user_name == \"text\"", 0),
+        ("r_user_name == \"(fault)\" || r_user_id == 77", 6),
+    ] {
+        let event = program.function("uprobe", "handle(kind, r.user.name, r.user.id, text)");
+        let filtered = format!("{event}/{condition}/");
+        let run = program.watched(&["trace", "-e", &filtered], N, 0);
+        assert_eq!(run.of("event").count() as u32, passed * N, "{condition}: {}", run.stderr);
+    }
+    the_faults_of_a_text_are_counted(&program);
+}
+
+/// Checks the values of an event of [`FAULTS`]. `has_pad`: `r.pad` is among them.
+fn check_faults(event: &serde_json::Value, has_pad: bool) {
+    let (text, name) = match event["kind"].as_i64() {
+        Some(0) => ("", "bob"),
+        Some(1) => ("(fault)", "(fault)"),
+        _ => ("text", "(fault)"),
+    };
+    assert_eq!((&event["text_"], &event["r_user_name"]), (&text.into(), &name.into()));
+    // The pointers show whether the numbers behind them were read.
+    let pointer = |name: &str| {
+        event[name].as_str().map_or(event[name].as_u64(), |text| {
+            u64::from_str_radix(text.trim_start_matches("0x"), 16).ok()
+        })
+    };
+    let (r, user) = (pointer("r").expect("a pointer"), pointer("r_user").expect("a pointer"));
+    let kind = event["kind"].as_i64().expect("a number");
+    assert_eq!((r == 0, r == 8, user == 0), (kind == 2, kind == 3, kind != 0), "{event}");
+    if has_pad {
+        assert_eq!(event["r_pad"], if kind < 2 { 5 + kind } else { 0 }, "{event}");
+    }
+    assert_eq!(event["r_user_id"], if kind == 0 { 77 } else { 0 }, "{event}");
+}
+
+fn the_faults_of_a_text_are_counted(program: &Program) {
     for (key, faults) in [("r_user_name", 3), ("text", 1)] {
         let event = program.function("uprobe", "handle(text, r.user.name)");
         let run = program.watched(&["top", "-e", &event, "-k", key], N, 0);

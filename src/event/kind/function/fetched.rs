@@ -4,6 +4,7 @@
 use anyhow::{Context as _, Result, bail};
 
 use crate::decode::format::{COMMON_SIZE, Element, Field, FieldKind, Format, common_fields};
+use crate::decode::unset::{NumberBehindPointers, UnsetValues};
 
 /// A value in the record of a function event.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,6 +13,8 @@ pub struct FetchedArgument {
     pub name: String,
     /// Its type.
     pub value: FetchedType,
+    /// The fields in front of it with the pointers that the kernel follows to a number.
+    pub behind: Vec<String>,
 }
 
 /// Type of a value that the kernel reads.
@@ -105,13 +108,25 @@ impl FetchedType {
 
 /// Returns the layout of the record of a probe with these values. The kernel writes them behind the
 /// common fields and the address of the probe, without padding (`traceprobe_parse_probe_arg_body()`
-/// in kernel/trace/trace_probe.c).
-pub fn record_format(name: &str, arguments: &[FetchedArgument]) -> Format {
+/// in kernel/trace/trace_probe.c). `of_file`: it is a probe in a program, where the kernel itself
+/// clears a number whose last pointer it cannot follow.
+pub fn record_format(name: &str, arguments: &[FetchedArgument], of_file: bool) -> Format {
     const VALUES: usize = COMMON_SIZE + size_of::<u64>();
     let mut fields: Vec<Field> = common_fields().collect();
     let (mut texts, mut values, mut end) = (Vec::new(), Vec::new(), VALUES);
-    for FetchedArgument { name, value } in arguments {
+    let (mut unset, followed) = (UnsetValues::default(), if of_file { 2 } else { 1 });
+    for FetchedArgument { name, value, behind } in arguments {
         fields.push(value.field(name, end));
+        if behind.len() >= followed {
+            unset.numbers.push(NumberBehindPointers {
+                offset: end,
+                size: fields.last().map_or(0, |field| field.size),
+                pointers: offsets(&fields, behind),
+            });
+        }
+        if *value == FetchedType::Text {
+            unset.texts.push(end);
+        }
         end += fields.last().map_or(0, |field| field.size);
         if *value != FetchedType::BesideParameters {
             let (conversion, value) = value.printed(name);
@@ -120,7 +135,15 @@ pub fn record_format(name: &str, arguments: &[FetchedArgument]) -> Format {
         }
     }
     let print_fmt = format!("\"{}\"{}", texts.join(" "), values.concat());
-    Format { name: name.to_owned(), fields, print_fmt, fixed_size: end, ..Format::default() }
+    if unset.texts.len() < 2 {
+        unset.texts.clear();
+    }
+    Format { name: name.to_owned(), fields, print_fmt, fixed_size: end, unset, ..Format::default() }
+}
+
+/// Returns the offsets of the fields with these names.
+fn offsets(fields: &[Field], names: &[String]) -> Vec<usize> {
+    fields.iter().filter(|field| names.contains(&field.name)).map(|field| field.offset).collect()
 }
 
 fn field(name: &str, type_text: String, offset: usize, size: usize, signed: bool) -> Field {
@@ -164,14 +187,15 @@ mod tests {
         REC->arg3\n";
 
     fn argument(name: &str, size: u8, signed: bool) -> FetchedArgument {
-        FetchedArgument { name: name.to_owned(), value: FetchedType::Int { size, signed } }
+        let value = FetchedType::Int { size, signed };
+        FetchedArgument { name: name.to_owned(), value, behind: Vec::new() }
     }
 
     #[test]
     fn values_follow_each_other_without_padding() {
         let arguments = [argument("arg1", 4, true), argument("arg2", 8, false)];
         let all = [&arguments[..], &[argument("arg3", 1, false)]].concat();
-        let format = record_format("usdt", &all);
+        let format = record_format("usdt", &all, true);
         check_layout(&format, OF_LINUX).unwrap();
         assert_eq!(format.fixed_size, 29);
         assert_eq!(
@@ -179,23 +203,57 @@ mod tests {
             "\"arg1=%d arg2=%Lu arg3=%u\", REC->arg1, REC->arg2, REC->arg3"
         );
         let swapped = [arguments[1].clone(), arguments[0].clone()];
-        let refused = check_layout(&record_format("usdt", &swapped), OF_LINUX).unwrap_err();
+        let refused = check_layout(&record_format("usdt", &swapped, true), OF_LINUX);
+        let refused = refused.unwrap_err();
         assert!(refused.to_string().starts_with("this kernel lays out 'arg2'"), "{refused}");
         assert!(check_layout(&format, "").is_err());
-        assert_eq!(record_format("usdt", &[]).print_fmt, "\"\"");
-        let named = |name: &str, value| FetchedArgument { name: name.to_owned(), value };
+        assert_eq!(record_format("usdt", &[], true).print_fmt, "\"\"");
+        assert!(format.unset.is_empty());
+        let named = |name: &str, value| FetchedArgument {
+            name: name.to_owned(),
+            value,
+            behind: Vec::new(),
+        };
         let typed = [
             named("req", FetchedType::Pointer),
             named("path", FetchedType::Text),
             named("arg1", FetchedType::BesideParameters),
         ];
-        let typed = record_format("uprobe", &typed);
+        let typed = record_format("uprobe", &typed, true);
         assert_eq!(typed.print_fmt, r#""req=0x%Lx path=\"%s\"", REC->req, __get_str(path)"#);
         assert_eq!(typed.fixed_size, 16 + 8 + 4 + 8);
         let registers =
             [named("arg1_text", FetchedType::Text), named("arg2", FetchedType::Register)];
-        let registers = record_format("uprobe", &registers);
+        let registers = record_format("uprobe", &registers, true);
         let printed = r#""arg1_text=\"%s\" arg2=0x%Lx", __get_str(arg1_text), REC->arg2"#;
         assert_eq!(registers.print_fmt, printed, "nothing else shows them");
+    }
+
+    #[test]
+    fn numbers_behind_pointers_and_texts_before_texts_may_be_unset() {
+        let of = |name: &str, value, behind: &[&str]| FetchedArgument {
+            name: name.to_owned(),
+            value,
+            behind: behind.iter().map(|name| (*name).to_owned()).collect(),
+        };
+        let number = FetchedType::Int { size: 4, signed: true };
+        let mut arguments = vec![
+            of("r", FetchedType::Pointer, &[]),
+            of("r_user", FetchedType::Pointer, &["r"]),
+            of("r_user_id", number, &["r", "r_user"]),
+            of("name", FetchedType::Text, &[]),
+        ];
+        let unset = |arguments: &[FetchedArgument], of_file| {
+            let unset = record_format("probe", arguments, of_file).unset;
+            let numbers = unset.numbers.into_iter();
+            let numbers = numbers.map(|one| (one.offset, one.size, one.pointers)).collect();
+            (numbers, unset.texts)
+        };
+        let id = (32, 4, vec![16, 24]);
+        let numbers: Vec<_> = vec![id.clone()];
+        assert_eq!(unset(&arguments, true), (numbers.clone(), vec![]));
+        assert_eq!(unset(&arguments, false), (vec![(24, 8, vec![16]), id], vec![]));
+        arguments.push(of("path", FetchedType::Text, &[]));
+        assert_eq!(unset(&arguments, true), (numbers, vec![36, 40]));
     }
 }

@@ -34,6 +34,16 @@ const FETCH_MAX: usize = 63;
 const NAME_MAX: usize = 31;
 /// Maximum number of fields (`MAX_TRACE_ARGS`).
 const FIELDS_MAX: usize = 128;
+const TOO_LONG: &str = "needs a description that is too long for the kernel";
+
+/// A pointer that has a field.
+struct AddedPointer<'a> {
+    path: Vec<&'a str>,
+    /// Name of the field.
+    name: String,
+    /// Whether it is there only because a number is behind it.
+    unlisted: bool,
+}
 
 impl TypedParameters {
     /// Returns all parameters that are integers or pointers, and the registers `arg1` to `arg6`.
@@ -68,9 +78,7 @@ impl TypedParameters {
 
     /// Returns the values at these paths: `len`, `request.user.name`. A field has the name of its
     /// path with `_` for each dot. In front of a number behind pointers are the pointers of its
-    /// path: if one cannot be followed, the kernel leaves 0 in the next field, and behind that the
-    /// bytes of an earlier record (`process_fetch_insn_bottom()` in
-    /// kernel/trace/trace_probe_tmpl.h). Text shows itself that it could not be read.
+    /// path: they show whether it could be read ([`crate::decode::unset`]).
     ///
     /// # Errors
     /// A path leads to nothing that can be read.
@@ -80,7 +88,7 @@ impl TypedParameters {
         paths: &[&str],
     ) -> Result<TypedParameters> {
         let places = places(types, prototype);
-        let (mut typed, mut added) = (TypedParameters::default(), Vec::new());
+        let (mut typed, mut added) = (TypedParameters::default(), Vec::<AddedPointer<'_>>::new());
         for path in paths {
             let whole: Vec<&str> = path.split('.').map(str::trim).collect();
             let (first, steps) = whole.split_first().map_or(("", &[][..]), |(a, b)| (*a, b));
@@ -98,20 +106,37 @@ impl TypedParameters {
                 };
                 bail!("the function has no parameter '{first}'{hint}");
             };
-            if let Some(at) = added.iter().position(|pointer| *pointer == whole) {
-                added.remove(at);
+            let unlisted =
+                |pointer: &&mut AddedPointer<'_>| pointer.unlisted && pointer.path == whole;
+            if let Some(pointer) = added.iter_mut().find(unlisted) {
+                pointer.unlisted = false;
                 continue;
             }
             let mut pointers = Vec::new();
             let read = place.clone().and_then(|place| fetch(types, place, steps, &mut pointers));
             let (text, value) = read.map_err(|why| anyhow!("'{path}' {why}"))?;
+            let mut behind = Vec::new();
             for (steps, text) in pointers.into_iter().filter(|_| value != FetchedType::Text) {
-                let pointer = &whole[..=steps];
-                if typed.add(&pointer.join("_"), &text, FetchedType::Pointer).is_ok() {
-                    added.push(pointer.to_vec());
-                }
+                let pointer = whole[..=steps].to_vec();
+                let name = match added.iter().find(|added| added.path == pointer) {
+                    Some(added) => added.name.clone(),
+                    None => {
+                        let name = typed.add_pointer(&pointer, &text, &behind);
+                        let name = name.map_err(|why| anyhow!("'{path}' {why}"))?;
+                        let name_of_field = name.clone();
+                        added.push(AddedPointer { path: pointer, name, unlisted: true });
+                        name_of_field
+                    }
+                };
+                behind.push(name);
             }
-            typed.add(&whole.join("_"), &text, value).map_err(|why| anyhow!("'{path}' {why}"))?;
+            let name = whole.join("_");
+            typed
+                .add_behind(&name, &text, value, behind)
+                .map_err(|why| anyhow!("'{path}' {why}"))?;
+            if value == FetchedType::Pointer {
+                added.push(AddedPointer { path: whole, name, unlisted: false });
+            }
         }
         Ok(typed)
     }
@@ -144,8 +169,38 @@ impl TypedParameters {
         added.map_err(|why| anyhow!("'{path}' {why}"))
     }
 
-    /// Adds a field. The error is text that follows its name.
+    /// Adds the field of a pointer on the way to a number, and returns its name: that of its path
+    /// if that can be a field.
+    fn add_pointer(
+        &mut self,
+        path: &[&str],
+        fetch: &str,
+        behind: &[String],
+    ) -> Result<String, String> {
+        let numbered = (1..=FIELDS_MAX).map(|number| format!("pointer{number}"));
+        let is_free = |name: &String| {
+            is_field_name(name) && self.fields.iter().all(|field| field.name != *name)
+        };
+        let name = std::iter::once(path.join("_")).chain(numbered).find(is_free);
+        let name = name.ok_or(TOO_LONG)?;
+        self.add_behind(&name, fetch, FetchedType::Pointer, behind.to_vec())?;
+        Ok(name)
+    }
+
+    /// Adds a field that is read from a register, or from memory at one. The error is text that
+    /// follows its name.
     fn add(&mut self, name: &str, fetch: &str, value: FetchedType) -> Result<(), String> {
+        self.add_behind(name, fetch, value, Vec::new())
+    }
+
+    /// Adds a field that is read by following the pointers in these fields.
+    fn add_behind(
+        &mut self,
+        name: &str,
+        fetch: &str,
+        value: FetchedType,
+        behind: Vec<String>,
+    ) -> Result<(), String> {
         let fetch = format!("{fetch}:{}", value.kernel_name());
         if !is_field_name(name) {
             return Err(format!(
@@ -156,11 +211,11 @@ impl TypedParameters {
             return Err("is there twice".to_owned());
         }
         if fetch.len() > FETCH_MAX || self.fields.len() >= FIELDS_MAX {
-            return Err("needs a description that is too long for the kernel".to_owned());
+            return Err(TOO_LONG.to_owned());
         }
         let blank = if self.arguments.is_empty() { "" } else { " " };
         let _ = write!(self.arguments, "{blank}{name}={fetch}");
-        self.fields.push(FetchedArgument { name: name.to_owned(), value });
+        self.fields.push(FetchedArgument { name: name.to_owned(), value, behind });
         Ok(())
     }
 }

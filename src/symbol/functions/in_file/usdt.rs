@@ -59,7 +59,7 @@ impl ProgramFile {
                         let kind = value.kernel_name();
                         site.arguments += &format!("{blank}{}={text}:{kind}", wanted.name);
                     }
-                    fetched.push(FetchedArgument { name: wanted.name, value });
+                    fetched.push(FetchedArgument { name: wanted.name, value, behind: Vec::new() });
                 }
                 Err(why) if listed.is_some() => bail!("'{}' {why}", wanted.path),
                 Err(why) => omitted.push(OmittedField { name: wanted.name, why }),

@@ -239,6 +239,21 @@ fn a_pointer_of_a_path_is_one_field() {
 }
 
 #[test]
+fn a_number_names_the_pointers_that_lead_to_it() {
+    let prototype = prototype(&[("req", REQUEST_POINTER)], None);
+    let behind = |paths: &[&str]| {
+        let typed = TypedParameters::at_paths(&types(), &prototype, paths).unwrap();
+        let last = typed.fields.last().expect("a field");
+        last.behind.join(" ")
+    };
+    assert_eq!(behind(&["req.user.id"]), "req req_user");
+    assert_eq!(behind(&["req", "req.user.id"]), "req req_user");
+    assert_eq!(behind(&["req.user.id", "req.user", "req.len"]), "req");
+    assert_eq!(behind(&["req.user.name"]), "", "the kernel marks text itself");
+    assert_eq!(behind(&["req.user.id", "req"]), "req req_user", "it is there already");
+}
+
+#[test]
 fn a_field_has_a_name_that_the_kernel_accepts() {
     for (name, accepted) in [("len", true), ("_x9", true), ("9x", false), ("a-b", false)] {
         assert_eq!(is_field_name(name), accepted, "{name}");
