@@ -98,13 +98,7 @@ impl TypedParameters {
                     continue;
                 }
                 let names: Vec<&str> = places.iter().map(|(name, _)| *name).collect();
-                let near = nearest(first, names.iter().copied());
-                let hint = match (near.is_empty(), names.is_empty()) {
-                    (false, _) => did_you_mean(&near),
-                    (true, false) => format!("; it has {}", names.join(", ")),
-                    (true, true) => "; it has none".to_owned(),
-                };
-                bail!("the function has no parameter '{first}'{hint}");
+                bail!("{}", no_parameter(first, &names));
             };
             let unlisted =
                 |pointer: &&mut AddedPointer<'_>| pointer.unlisted && pointer.path == whole;
@@ -115,24 +109,11 @@ impl TypedParameters {
             let mut pointers = Vec::new();
             let read = place.clone().and_then(|place| fetch(types, place, steps, &mut pointers));
             let (text, value) = read.map_err(|why| anyhow!("'{path}' {why}"))?;
-            let mut behind = Vec::new();
-            for (steps, text) in pointers.into_iter().filter(|_| value != FetchedType::Text) {
-                let pointer = whole[..=steps].to_vec();
-                let name = match added.iter().find(|added| added.path == pointer) {
-                    Some(added) => added.name.clone(),
-                    None => {
-                        let name = typed.add_pointer(&pointer, &text, &behind);
-                        let name = name.map_err(|why| anyhow!("'{path}' {why}"))?;
-                        let name_of_field = name.clone();
-                        added.push(AddedPointer { path: pointer, name, unlisted: true });
-                        name_of_field
-                    }
-                };
-                behind.push(name);
-            }
+            pointers.retain(|_| value != FetchedType::Text);
             let name = whole.join("_");
             typed
-                .add_behind(&name, &text, value, behind)
+                .add_pointers(&whole, pointers, &mut added)
+                .and_then(|behind| typed.add_behind(&name, &text, value, behind))
                 .map_err(|why| anyhow!("'{path}' {why}"))?;
             if value == FetchedType::Pointer {
                 added.push(AddedPointer { path: whole, name, unlisted: false });
@@ -167,6 +148,31 @@ impl TypedParameters {
             false => self.add(path, &format!("%{register}"), FetchedType::Register),
         };
         added.map_err(|why| anyhow!("'{path}' {why}"))
+    }
+
+    /// Adds the pointers that the path of a number follows, each with the number of steps before
+    /// it, unless they are there already. Returns the names of their fields.
+    fn add_pointers<'a>(
+        &mut self,
+        path: &[&'a str],
+        pointers: Vec<(usize, String)>,
+        added: &mut Vec<AddedPointer<'a>>,
+    ) -> Result<Vec<String>, String> {
+        let mut names = Vec::new();
+        for (steps, fetch) in pointers {
+            let path = path[..=steps].to_vec();
+            let before = added.iter().find(|pointer| pointer.path == path);
+            let name = match before.map(|pointer| pointer.name.clone()) {
+                Some(name) => name,
+                None => {
+                    let name = self.add_pointer(&path, &fetch, &names)?;
+                    added.push(AddedPointer { path, name: name.clone(), unlisted: true });
+                    name
+                }
+            };
+            names.push(name);
+        }
+        Ok(names)
     }
 
     /// Adds the field of a pointer on the way to a number, and returns its name: that of its path
@@ -218,6 +224,17 @@ impl TypedParameters {
         self.fields.push(FetchedArgument { name: name.to_owned(), value, behind });
         Ok(())
     }
+}
+
+/// Returns the message that a function has no parameter of this name.
+fn no_parameter(name: &str, names: &[&str]) -> String {
+    let near = nearest(name, names.iter().copied());
+    let hint = match (near.is_empty(), names.is_empty()) {
+        (false, _) => did_you_mean(&near),
+        (true, false) => format!("; it has {}", names.join(", ")),
+        (true, true) => "; it has none".to_owned(),
+    };
+    format!("the function has no parameter '{name}'{hint}")
 }
 
 /// Returns the register that a path such as `arg1` or `arg1.text` stands for, and whether it is
