@@ -1,7 +1,8 @@
 --- Distribution of a number: a field of an event, or an expression over its fields.
 -- num= is the number, key= or -k splits by another value. Buckets are powers of two, or with
 -- --linear MIN,STEP,MAX of equal width. The table has the exact count, total, minimum and maximum;
--- percentiles are within 2 %. Negative numbers are in the histogram only.
+-- percentiles are within 2 %. Negative numbers are in the histogram only. The kernel measures where
+-- it can, without records; --where user measures from records.
 --   perilune num-dist -e sched:sched_stat_runtime//num=runtime/
 --   perilune num-dist -e 'net:netif_receive_skb//num=len/key=name/' -i 1000
 --   perilune num-dist -e 'kmem:kmalloc//num="bytes_alloc-bytes_req"/' --linear 0,16,256
@@ -26,25 +27,22 @@ local function scale(opt)
 end
 
 function m.init(opt)
-  local all, numbers = {}, {}
+  local all = {} ---@type { ev: perilune.Evsel, key: string, number: string }[]
+  local measured = {} ---@type perilune.MeasuredEvent[]
   for i, s in ipairs(flat.selectors(opt.event)) do
     if not s.attr.num then error(keys.without(s, "num=FIELD"), 0) end
-    all[i] = { ev = evsel(s), key = s.attr.key or opt.key or "0" }
-    numbers[i] = expr_of(s.attr.num, all[i].ev, "number")
+    all[i] = { ev = evsel(s), key = s.attr.key or opt.key or "0", number = s.attr.num }
   end
-  local by, as = keys.column(all)
+  local _, as = keys.column(all)
   local new, spec = scale(opt)
   spec[1], spec.title = { "event", event_name }, "number"
-  spec[2] = (opt.key or all[1].key ~= "0") and { "key", as = as }
+  spec[2] = (opt.key or all[1].key ~= "0") and { "key", as = as } --[[@as perilune.Column]]
   local spread = new(spec)
   local sums = latency { spec[1], spec[2], unit = "none", count = "values" }
   for i, one in ipairs(all) do
-    local number, key, id = numbers[i], by[i], one.ev.id
-    one.ev:each(function(e)
-      local value, k = number(e), key(e)
-      spread:add(value, id, k)
-      sums:add(value, id, k)
-    end)
+    measured[i] = { one.ev, value = one.number, rows = { tostring(one.ev.id), one.key } }
   end
+  sums:measure(measured, { histogram = { spread, columns = { 1, 2 } },
+    mixed = (as == "mixed" or as == "text" and #all > 1) and 2 or nil })
 end
 return m

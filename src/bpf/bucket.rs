@@ -2,38 +2,53 @@
 //!
 //! Delays below 256 ns have buckets of their own; from there on, each power of two has 128. A
 //! bucket's number is `128 * shift + (delay >> shift)`, where `shift` leaves 8 bits of the delay.
+//! Above [`LONGEST_NS`], where that histogram ends, each power of two is one bucket: the values of
+//! other histograms may be larger.
 
 use super::assembler::BpfRegister::{self, *};
 use super::assembler::{Assembler, BpfAlu, JumpIf};
 
-/// Longer delays, 4.9 hours, are counted in the bucket of this one.
-pub const LONGEST_NS: u64 = 1 << 44;
+/// The longest delay of such a histogram, 4.9 hours.
+pub const LONGEST_NS: u64 = 1 << LONGEST_BITS;
+const LONGEST_BITS: u32 = 44;
+/// The bucket of [`LONGEST_NS`].
+const LONGEST: usize = 128 * 37 + 128;
 
 /// Number of buckets.
-pub const BUCKETS: usize = 128 * 37 + 129;
+pub const BUCKETS: usize = LONGEST + (u64::BITS - LONGEST_BITS) as usize;
 
 /// `shift` leaves one bit more of a delay than this.
 const PRECISION: u32 = 7;
 
 /// Returns the bucket of a delay.
 pub fn bucket_of(ns: u64) -> usize {
-    let ns = ns.min(LONGEST_NS);
+    if ns > LONGEST_NS {
+        return LONGEST + (ns.ilog2() - LONGEST_BITS) as usize;
+    }
     let shift = (ns >> PRECISION | 1).ilog2();
     128 * shift as usize + (ns >> shift) as usize
 }
 
 /// Returns the shortest delay of a bucket.
 pub fn shortest(bucket: usize) -> u64 {
+    if bucket > LONGEST {
+        return 1 << (LONGEST_BITS as usize + bucket - LONGEST).min(63);
+    }
     let shift = (bucket / 128).saturating_sub(1);
     ((bucket - 128 * shift) as u64) << shift
 }
 
 /// Appends instructions that set R3 to the bucket of the delay in R1; they change R1, R2 and R4.
 pub(super) fn find_bucket(code: &mut Assembler) {
-    let [is_in_range, is_small] = [(); 2].map(|()| code.label());
+    let [is_in_range, is_small, found] = [(); 3].map(|()| code.label());
     code.set_long(R2, LONGEST_NS);
     code.jump_if_register(JumpIf::LessEqual, R1, R2, is_in_range);
-    code.copy(R1, R2);
+    code.copy(R2, R1);
+    code.alu_constant(BpfAlu::ShiftRight, R2, LONGEST_BITS as i32);
+    code.set(R3, 0);
+    [16, 8, 4, 2, 1].into_iter().for_each(|bits| shift_if_larger(code, bits));
+    code.add_constant(R3, LONGEST as i32);
+    code.jump(found);
     code.place(is_in_range);
     // BPF has no instruction that counts zeros: the shift is the sum of halves.
     code.copy(R2, R1);
@@ -52,6 +67,7 @@ pub(super) fn find_bucket(code: &mut Assembler) {
     code.alu(BpfAlu::ShiftRight, R1, R3);
     code.shift_left(R3, PRECISION as i32);
     code.add(R3, R1);
+    code.place(found);
 }
 
 fn shift_if_larger(code: &mut Assembler, bits: i32) {
@@ -77,8 +93,9 @@ mod tests {
             assert_eq!(bucket_of(first), bucket);
             assert!(bucket == 0 || bucket_of(first - 1) == bucket - 1, "{bucket}");
         }
-        assert_eq!(shortest(BUCKETS - 1), LONGEST_NS);
-        assert_eq!(bucket_of(u64::MAX), BUCKETS - 1);
+        assert_eq!(shortest(LONGEST), LONGEST_NS);
+        assert_eq!(bucket_of(LONGEST_NS + 1), LONGEST);
+        assert_eq!((shortest(BUCKETS - 1), bucket_of(u64::MAX)), (1 << 63, BUCKETS - 1));
     }
 
     #[test]

@@ -7,6 +7,8 @@
 //! the bucket of the delay, or the number of a count, so that a delay costs one look-up. A row has
 //! only the buckets in which there are delays.
 //!
+//! A single event may have a value in place of a delay; then there are no starts.
+//!
 //! A start whose key is the thread or the CPU stays in its map with the time 0 after its end: the
 //! next one needs no lock, and no other CPU can use the key meanwhile. Other starts are removed at
 //! their end, because their keys are not bounded.
@@ -78,6 +80,8 @@ pub struct PairStart {
 /// The end of a delay.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PairFinish {
+    /// A value without a sign, in place of the delay since a start.
+    pub value: Option<IntegerNode>,
     /// A value that must be equal to a kept one, of one word, by the index of that.
     pub same: Option<(IntegerNode, usize)>,
     /// The key of the delay.
@@ -147,10 +151,12 @@ impl PairedEvent {
                 writer.start(start)?;
             }
             PairPart::Finish(finish) => {
-                // As early as possible: the rest of the program is not a part of the delay.
-                writer.code.call(BpfHelper::TimeNs);
-                writer.code.store(AccessSize::B8, R10, stack.delay, R0);
-                store_parts(writer.code, &event.key, stack.pair)?;
+                if finish.value.is_none() {
+                    // As early as possible: the rest of the program is not a part of the delay.
+                    writer.code.call(BpfHelper::TimeNs);
+                    writer.code.store(AccessSize::B8, R10, stack.delay, R0);
+                    store_parts(writer.code, &event.key, stack.pair)?;
+                }
                 writer.finish(finish)?;
             }
         }
@@ -172,6 +178,7 @@ impl PairedEvent {
                 start.counts.iter().collect()
             }
             PairPart::Finish(finish) => {
+                values.extend(&finish.value);
                 values.extend(finish.same.iter().map(|(node, _)| node));
                 parts.extend(finish.row.iter().filter_map(RowPart::own));
                 finish.counts.iter().chain(&finish.singles).collect()

@@ -225,7 +225,7 @@ impl KernelCounts {
         let missed = self.counting.missed() + of_pairs;
         if missed > 0 {
             let missed = counted(missed, "event");
-            let delays = if of_pairs > 0 {
+            let delays = if of_pairs > 0 && self.pairs.has_starts() {
                 "; delays may be too long for that: use --where user"
             } else {
                 ""

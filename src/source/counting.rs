@@ -151,10 +151,11 @@ impl Counting {
         if tables.is_empty() {
             return Ok(Counting::default());
         }
-        let tasks = FollowedTasks::open(tasks, cpu)?;
+        let mut tasks = FollowedTasks::open(tasks, cpu)?;
         let open = |table| OpenTable::open(table, tasks.scope(), cpu, entries);
-        let tables = tables.iter().map(open);
-        Ok(Counting { tables: tables.collect::<Result<_, _>>()?, tasks })
+        let tables = tables.iter().map(open).collect::<Result<_, _>>()?;
+        tasks.remove_ended(cpu)?;
+        Ok(Counting { tables, tasks })
     }
 
     /// Returns the roles whose events are counted.

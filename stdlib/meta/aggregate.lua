@@ -71,6 +71,28 @@ function l:add(ns, ...) end
 ---@return perilune.Pending
 function l:between(start, finish, of) end
 
+--- Adds a value of each event, without a handler: `sizes:measure(ev, { value = "len" })`. The
+--- kernel measures if it can evaluate the expressions and the value has no sign (see --where), and
+--- no record is written; otherwise records are handled in user space, with the same results.
+---@param events perilune.Evsel|perilune.MeasuredEvent|perilune.MeasuredEvent[]
+---@param of perilune.MeasureOptions
+---@return perilune.Latency self
+function l:measure(events, of) end
+
+---@class perilune.MeasuredEvent
+---@field [1] perilune.Evsel
+---@field value? string its expression, if it differs from that of the options
+---@field where? string an expression that is not 0 for the measured events
+---@field rows? table<integer, string> its expressions of columns, by their index
+
+---@class perilune.MeasureOptions
+---@field value? string the expression of the value
+---@field where? string an expression that is not 0 for the measured events
+---@field rows? table<integer, string> an expression for each column, by its index
+--- The values are also added to it, with these columns.
+---@field histogram? { [1]: perilune.Hist, columns?: integer[] }
+---@field mixed? integer the column in which integers of different types are
+
 ---@alias perilune.PairSide perilune.Evsel|perilune.PairEvent|perilune.PairEvent[]
 
 ---@class perilune.PairEvent

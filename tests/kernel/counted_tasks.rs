@@ -103,6 +103,8 @@ fn a_command_is_counted_from_its_exec_to_the_end_of_its_children() {
             (exec_ends.clone(), 6),
             (enter(libc::SYS_exit_group), 6),
             ("sched:sched_process_fork//alias=n/".to_owned(), 5),
+            ("sched:sched_process_exit//alias=n/".to_owned(), 6),
+            ("task:task_rename//alias=n/".to_owned(), 6),
         ] {
             let (output, count) = five_commands(place, &event);
             let said = String::from_utf8_lossy(&output.stderr);

@@ -39,6 +39,7 @@ mod live;
 mod load;
 mod lockups;
 mod loss;
+mod measured_values;
 mod memory;
 mod metrics;
 mod network;
@@ -132,6 +133,7 @@ fn main() -> ExitCode {
         kmemleak::tests(),
         lockups::tests(),
         loss::tests(),
+        measured_values::tests(),
         memory::tests(),
         metrics::tests(),
         metrics::otlp::tests(),

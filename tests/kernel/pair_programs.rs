@@ -19,7 +19,7 @@ live_tests! {
     the_verifier_accepts_pairs_of_random_expressions,
 }
 
-/// Number of random pairs of each kind.
+/// Number of random pairs of each kind, and of values.
 const PAIRS: usize = 150;
 
 /// Random expressions over the fields of a format.
@@ -52,6 +52,7 @@ impl Expressions {
     fn pair(&mut self) -> [PairPart; 2] {
         let start = PairStart { kept: self.parts(2), counts: self.count(0) };
         let finish = PairFinish {
+            value: None,
             same: (self.n % 3 == 1).then(|| (self.node(), 0)),
             row: vec![RowPart::Own(KeyPart::Integer(self.node())), RowPart::Kept(1)],
             longer_ns: (self.n % 5 > 2).then_some(1 << 20),
@@ -59,6 +60,18 @@ impl Expressions {
             singles: if self.n % 2 == 1 { self.count(2) } else { Vec::new() },
         };
         [PairPart::Start(start), PairPart::Finish(finish)]
+    }
+
+    /// Returns an event with a value in place of a delay.
+    fn value(&mut self) -> PairPart {
+        let row = self.parts(2).into_iter().map(RowPart::Own).collect();
+        let counts = self.count(1);
+        PairPart::Finish(PairFinish {
+            value: Some(self.node()),
+            row,
+            counts,
+            ..PairFinish::default()
+        })
     }
 }
 
@@ -108,8 +121,8 @@ fn the_verifier_accepts_pairs_of_random_expressions() {
         };
         load(&exit_program(&layout, maps).expect("a program"), "exit");
         let mut loaded = 0;
-        while loaded < 2 * PAIRS {
-            for part in random.pair() {
+        while loaded < 3 * PAIRS {
+            for part in random.pair().into_iter().chain([random.value()]) {
                 let event = CountedEvent { key: random.parts(1), ..CountedEvent::default() };
                 let event = PairedEvent { event, part };
                 // Some expressions are too large.

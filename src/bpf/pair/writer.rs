@@ -9,6 +9,7 @@ use crate::bpf::count::{
     INDEX_AT, KeyPart, TABLE_AT, WORD, find_row, find_table, look_up_at, store_parts,
 };
 use crate::bpf::expression::{ExpressionWriter, PROGRAM_STACK};
+use crate::bpf::integer::IntegerNode;
 
 /// Offsets from R10 of what a program has on the stack.
 #[derive(Clone, Copy)]
@@ -93,8 +94,29 @@ impl PairWriter<'_> {
         self.code.store(AccessSize::B8, R8, 0, R0);
     }
 
-    /// Ends the delay that began with the start of the same key. R8 is the table.
+    /// Adds the value of an event. R8 is the table.
+    fn add_value(&mut self, value: &IntegerNode, finish: &PairFinish) -> Option<()> {
+        ExpressionWriter::new(self.code).value(value)?;
+        self.code.store(AccessSize::B8, R10, self.stack.delay, R1);
+        self.add_to_row(&finish.row)?;
+        self.counts(&finish.counts)
+    }
+
+    /// Adds the delay in R1, which is also on the stack, to its row.
+    fn add_to_row(&mut self, row: &[RowPart]) -> Option<()> {
+        find_bucket(self.code);
+        self.code.store(AccessSize::B8, R10, self.stack.row, R3);
+        self.store_row(row)?;
+        self.find_delay_row();
+        self.add_delay();
+        Some(())
+    }
+
+    /// Ends the delay that began with the start of the same key, or adds a value. R8 is the table.
     pub(super) fn finish(&mut self, finish: &PairFinish) -> Option<()> {
+        if let Some(value) = &finish.value {
+            return self.add_value(value, finish);
+        }
         let (stack, end) = (self.stack, self.end);
         let [single, unrecorded, ordered, measured] = [(); 4].map(|()| self.code.label());
         self.take_start(single);
@@ -114,11 +136,7 @@ impl PairWriter<'_> {
         self.increment(PairCounter::Unrecorded);
         self.code.jump(measured);
         self.code.place(ordered);
-        find_bucket(self.code);
-        self.code.store(AccessSize::B8, R10, stack.row, R3);
-        self.store_row(&finish.row)?;
-        self.find_delay_row();
-        self.add_delay();
+        self.add_to_row(&finish.row)?;
         self.code.place(measured);
         self.counts(&finish.counts)?;
         self.code.jump(end);

@@ -3,7 +3,7 @@
 use super::Reason;
 use super::count_plan::CountPlan;
 use crate::bpf::count::{CountedEvent, KeyPart};
-use crate::bpf::integer::IntegerNode;
+use crate::bpf::integer::{IntegerNode, IntegerWidth};
 use crate::bpf::pair::layout::{KeyShape, PairLayout};
 use crate::bpf::pair::{self, PairCount, PairFinish, PairPart, PairStart, RowPart};
 use crate::decode::format::Format;
@@ -66,7 +66,8 @@ impl CountPlan<'_> {
 
     fn side(&self, side: &PairSide, index: usize) -> Result<CountedRole, Reason> {
         let name = &self.roles[index].event.name;
-        if self.settings.counting == CountingPlace::Auto && !is_of_calls(name) {
+        let is_of_pair = side.value.is_none();
+        if is_of_pair && self.settings.counting == CountingPlace::Auto && !is_of_calls(name) {
             return Err(
                 "it may hit another BPF program and be missed; use --where kernel".to_owned()
             );
@@ -124,7 +125,8 @@ impl PairPlan<'_> {
         let (counts, singles) =
             (self.counts(PairMoment::Pair, format)?, self.counts(PairMoment::Single, format)?);
         let longer_ns = self.declared.longer_ns;
-        Ok(PairPart::Finish(PairFinish { same, row, longer_ns, counts, singles }))
+        let value = side.value.as_ref().map(|text| unsigned(text, format)).transpose()?;
+        Ok(PairPart::Finish(PairFinish { value, same, row, longer_ns, counts, singles }))
     }
 
     fn counts(&mut self, of: PairMoment, format: &Format) -> Result<Vec<PairCount>, Reason> {
@@ -186,6 +188,15 @@ fn integer(text: &str, format: &Format) -> Result<IntegerNode, Reason> {
     match part(text, format)? {
         KeyPart::Integer(node) => Ok(node),
         KeyPart::Text(_) => Err(format!("`{text}`, a text")),
+    }
+}
+
+/// Returns an expression whose values have no sign.
+fn unsigned(text: &str, format: &Format) -> Result<IntegerNode, Reason> {
+    match KernelExpr::parse(text, format).map_err(|why| why.to_string())? {
+        KernelExpr::Integer(node, IntegerWidth { signed: false, .. }) => Ok(node),
+        KernelExpr::Integer(..) => Err(format!("`{text}` may be negative")),
+        KernelExpr::Text(_) => Err(format!("`{text}`, a text")),
     }
 }
 

@@ -97,6 +97,11 @@ impl KernelPairs {
         self.pairs.missed()
     }
 
+    /// Returns whether there are delays: values of single events have no starts.
+    pub(super) fn has_starts(&self) -> bool {
+        self.tables.iter().any(|pairs| !pairs.declared.starts.is_empty())
+    }
+
     /// Returns the runs of all programs that the kernel has measured.
     pub(super) fn measured(&self) -> MeasuredRuns {
         self.pairs.measured()

@@ -62,7 +62,7 @@ impl Aggregates {
 
     /// Adds starts that the kernel took and dropped, and delays that it did not record unchanged.
     pub(in crate::script) fn add_pair_losses(&self, pairs: &DeclaredPairs, of: &PairLosses) {
-        if let Some(declared) = self.one(pairs.open)
+        if let Some(declared) = pairs.open.and_then(|open| self.one(open))
             && let Some(KernelTarget::Starts(pending)) = declared.body.kernel_target()
         {
             pending.borrow_mut().add_counted(of.starts, of.dropped, of.open);
@@ -76,7 +76,7 @@ impl Aggregates {
 
     /// Adds a start without an end, with its time in nanoseconds of the run.
     pub(in crate::script) fn add_open(&self, pairs: &DeclaredPairs, of: &OpenStart<'_>, time: f64) {
-        let Some(declared) = self.one(pairs.open) else { return };
+        let Some(declared) = pairs.open.and_then(|open| self.one(open)) else { return };
         let Some(KernelTarget::Starts(pending)) = declared.body.kernel_target() else { return };
         let (key, kept) = {
             let mut strings = self.0.strings.borrow_mut();

@@ -12,7 +12,8 @@ use crate::script::vm::trusted::template_function;
 
 const PAIRS: &str = include_str!("../prelude/pairs.lua");
 
-/// Adds `between` to the objects of `latency`. With `system`, expressions may start programs.
+/// Adds `between` and `measure` to the objects of `latency`. With `system`, expressions may start
+/// programs.
 ///
 /// # Errors
 /// The prelude failed to load.
@@ -31,7 +32,8 @@ pub(super) fn register(api: &Registry<'_>, system: bool) -> mlua::Result<()> {
     native.set("compile", expression::compiler(api, system)?)?;
     native.set("pending", aggregates.trusted().get::<Value>("pending")?)?;
     api.trusted.run::<()>("pairs", PAIRS, native)?;
-    aggregates.trusted().set("between", api.trusted.export("between")?)
+    aggregates.trusted().set("between", api.trusted.export("between")?)?;
+    aggregates.trusted().set("measure", api.trusted.export("measure")?)
 }
 
 /// Reads the table that the prelude passes.
@@ -56,7 +58,10 @@ fn read(of: &Table, aggregates: &Aggregates) -> mlua::Result<DeclaredPairs> {
     let counts = counts.iter().map(|count| read_count(count, aggregates));
     Ok(DeclaredPairs {
         times: number(aggregates, of, "times")?,
-        open: number(aggregates, of, "open")?,
+        open: match of.contains_key("open")? {
+            true => Some(number(aggregates, of, "open")?),
+            false => None,
+        },
         histogram: histogram.transpose()?,
         starts: sides("starts")?,
         finishes: sides("finishes")?,
@@ -76,6 +81,7 @@ fn read_side(side: &Table, columns: usize) -> mlua::Result<PairSide> {
     Ok(PairSide {
         evsel: side.get::<Table>("entry")?.get("index")?,
         key: side.get("key")?,
+        value: side.get("value")?,
         condition: side.get("where")?,
         same: side.get("same")?,
         rows: rows.collect::<mlua::Result<_>>()?,

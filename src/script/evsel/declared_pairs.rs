@@ -6,8 +6,8 @@
 pub struct DeclaredPairs {
     /// Number of the latency.
     pub times: usize,
-    /// Number of the pending with the starts.
-    pub open: usize,
+    /// Number of the pending with the starts; None if the ends have values.
+    pub open: Option<usize>,
     /// The histogram to which the delays are also added, and the columns of its key.
     pub histogram: Option<(usize, Vec<usize>)>,
     /// The events that begin delays.
@@ -37,6 +37,8 @@ pub struct PairSide {
     pub evsel: usize,
     /// Expression of the key.
     pub key: String,
+    /// Expression whose value is added in place of a delay.
+    pub value: Option<String>,
     /// Expression that must not be 0.
     pub condition: Option<String>,
     /// Expression that must be equal at both events.

@@ -1,5 +1,5 @@
---- The constructor of `latency`, whose delays can be declared as those between two events. Trusted
--- code, as aggregate.lua.
+--- The constructor of `latency`, whose durations can be declared as delays between two events or as
+-- values of events. Trusted code, as aggregate.lua.
 local native, env, trusted = ...
 
 local error = error
@@ -22,6 +22,15 @@ function env.latency(spec)
       end
       local open = trusted.between(object, plan, start, finish, of)
       return open
+    end,
+    --- measure(events, { value = expression, … }): adds a value of each event, in the kernel where
+    -- that is possible.
+    measure = function(self, events, of)
+      if self ~= object then
+        error("measure is called with a colon: object:measure(event, {…})", 2)
+      end
+      trusted.measure(object, plan, events, of)
+      return object
     end,
   })
 end

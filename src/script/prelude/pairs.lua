@@ -1,5 +1,6 @@
---- Pairs of two events: `between` of a latency. Declares the pairs, so that the kernel may measure
--- them, and sets the handlers that do the same with records. Trusted code.
+--- Pairs of two events: `between` of a latency, and values of single events: `measure`. Declares
+-- them, so that the kernel may measure, and sets the handlers that do the same with records.
+-- Trusted code.
 local _, _, native, exports = ...
 
 local compile, declared, fill, pending = native.compile, native.paired, native.fill, native.pending
@@ -33,10 +34,10 @@ local function sides_of(list, of)
 end
 
 --- Compiles expressions over the record of a side.
-local function compiled(list, side, kind)
-  local f, why = compile(list, side.entry.index, kind)
-  if not f then error(why, 0) end
-  return f
+local function compiled(list, side, kind, mixed)
+  local f, types = compile(list, side.entry.index, kind, mixed)
+  if not f then error(types, 0) end
+  return f, types
 end
 
 --- Returns the code of the counts `at` a place, and adds their functions to `up`.
@@ -67,12 +68,25 @@ local function handler(side, template, parts, up)
     up.met, parts.met = compiled({ side.where }, side, "number"),
       "if up_met(e) == 0 then return end"
   end
-  up.key = compiled({ side.key }, side)
+  if side.key then up.key = compiled({ side.key }, side) end
   local names = {}
   for name in pairs(up) do names[#names + 1] = name end
   for i, name in ipairs(names) do names[i] = ("local up_%s = up.%s"):format(name, name) end
   local code = fill(template, parts)
   return loadstring("local up = ...\n" .. concat(names, "\n") .. code, "=perilune:between")(up)
+end
+
+--- Returns the arguments of `add` behind the first one.
+local function listed(columns)
+  return #columns > 0 and ", " .. concat(columns, ", ") or ""
+end
+
+--- Returns the code that adds a variable to the histogram of a plan, if it has one.
+local function histogram_code(variable, plan, columns)
+  if not plan.histogram then return "" end
+  local shown = {}
+  for i, column in ipairs(plan.histogram.columns or {}) do shown[i] = columns[column] end
+  return ("up_histogram:add(%s%s)"):format(variable, listed(shown))
 end
 
 local START = [[
@@ -105,6 +119,51 @@ return function(e)
   $pair
 end]]
 
+local VALUE = [[
+
+return function(e)
+  $met
+  $own
+  local value = up_value(e)
+  $unsigned
+  up_times:add(value$columns)
+  $histogram
+end]]
+
+--- Returns the number of 64 bits that do not fit a double, whose text has a sign.
+local function without_sign(text)
+  local digits = text:match "^%-(0x%x+)$"
+  return digits and 2^64 - tonumber(digits) or tonumber(text)
+end
+
+--- Returns the handler of an event with a value.
+local function value_handler(side, plan)
+  local value, types = compiled({ side.value }, side, "number")
+  local up = { times = plan.times, value = value,
+    histogram = plan.histogram and plan.histogram[1] }
+  local own, columns = {}, {}
+  for i = 1, plan.columns do
+    columns[i] = "0"
+    if plan.present[i] then
+      if not side.rows[i] then
+        error(("measure: %s has no expression for column %d"):format(side.entry.ev.name, i), 0)
+      end
+      up["own" .. i] = compiled({ side.rows[i] }, side, nil, plan.mixed == i)
+      own[#own + 1] = ("local v%d = up_own%d(e)"):format(i, i)
+      columns[i] = "v" .. i
+    end
+  end
+  local is_unsigned = types[1] == "unsigned" or types[1] == "pointer"
+  up.large = is_unsigned and without_sign or nil
+  local unsigned = is_unsigned and [[
+    if up_type(value) == "string" then value = up_large(value)
+    elseif value < 0 then value = value + 2^64 end]]
+  up.type = is_unsigned and type or nil
+  return handler(side, VALUE, { unsigned = unsigned or "", own = concat(own, "\n"),
+    columns = listed(columns),
+    histogram = histogram_code("value", plan, columns) }, up)
+end
+
 --- Returns the handler of a start, which keeps the values of the expressions `kept`.
 local function start_handler(side, plan, kept)
   local up = { open = plan.open, nested = plan.nested }
@@ -131,11 +190,7 @@ local function finish_handler(side, plan)
   end
   if #own > 0 then up.own = compiled(own, side) end
   if side.same then up.same = compiled({ side.same }, side) end
-  local list = #columns > 0 and ", " .. concat(columns, ", ") or ""
-  local shown = {}
-  for i, column in ipairs(plan.histogram and plan.histogram.columns or {}) do
-    shown[i] = columns[column]
-  end
+  local list = listed(columns)
   return handler(side, FINISH, {
     counted = plan.nested and "up_nested.single()" or "",
     paired = plan.nested and "up_nested.pairs = up_nested.pairs + 1" or "",
@@ -143,8 +198,7 @@ local function finish_handler(side, plan)
     same = side.same and "if s.same ~= up_same(e) then return end" or "",
     own = #own > 0 and ("local %s = up_own(e)"):format(concat(names, ", ")) or "",
     columns = list,
-    histogram = plan.histogram and ("up_histogram:add(delay%s)"):format(
-      #shown > 0 and ", " .. concat(shown, ", ") or "") or "",
+    histogram = histogram_code("delay", plan, columns),
     singles = counts_code(side, plan.counts, "single", up),
     counts = counts_code(side, plan.counts, "pair", up),
     pair = plan.pair and ("up_pair(s, e, delay%s)"):format(list) or "",
@@ -187,6 +241,26 @@ local function keep_values(starts, finishes, plan)
   return fields
 end
 
+--- Returns a function that sets the handlers of events, and one that adds a handler to those of an
+--- event before.
+local function handlers_of(what)
+  local handlers, order = {}, {}
+  local function set()
+    for _, entry in ipairs(order) do count_with(entry, handlers[entry]) end
+    if exports.changed then exports.changed() end
+  end
+  local function add(side, f)
+    local entry = side.entry
+    if is_handled(entry) then
+      error("this event has a handler; call evsel again for " .. what, 0)
+    end
+    local before = handlers[entry]
+    if not before then order[#order + 1] = entry end
+    handlers[entry] = before and function(e) before(e) f(e) end or f
+  end
+  return set, add
+end
+
 --- Sets the handlers of a plan, and declares it for the kernel.
 local function declare_pairs(plan, starts, finishes, of)
   for i = 1, plan.columns do
@@ -203,21 +277,11 @@ local function declare_pairs(plan, starts, finishes, of)
   plan.open = pending(spec)
   if of.nested then plan.nested = nesting(of.nested, plan.open) end
 
-  local handlers, order = {}, {}
-  local function add(side, f)
-    local entry = side.entry
-    if is_handled(entry) then
-      error("this event has a handler; call evsel again for the pairs", 0)
-    end
-    local before = handlers[entry]
-    if not before then order[#order + 1] = entry end
-    handlers[entry] = before and function(e) before(e) f(e) end or f
-  end
+  local set, add = handlers_of "the pairs"
   -- An event of both sides is an end before it is a start.
   for _, side in ipairs(finishes) do add(side, finish_handler(side, plan)) end
   for _, side in ipairs(starts) do add(side, start_handler(side, plan, side.kept)) end
-  for _, entry in ipairs(order) do count_with(entry, handlers[entry]) end
-  if exports.changed then exports.changed() end
+  set()
   declared {
     times = plan.times, open = plan.open, starts = starts, finishes = finishes,
     present = plan.present, fields = fields, counts = plan.counts,
@@ -240,4 +304,44 @@ function exports.between(times, spec, start, finish, of)
   end)
   if not ok then error(why, 3) end
   return plan.open
+end
+
+local USAGE_OF_MEASURE = "measure takes an evsel and a table: "
+  .. "sizes:measure(ev, { value = \"len\" })"
+
+--- Returns the events of `measure`, and their expressions.
+local function measured_events(list, of)
+  if entry_of(list) then list = { { list } }
+  elseif type(list) == "table" and entry_of(list[1]) then list = { list } end
+  if type(list) ~= "table" or #list == 0 then error(USAGE_OF_MEASURE, 0) end
+  local sides = {}
+  for i, side in ipairs(list) do
+    local entry = type(side) == "table" and entry_of(side[1])
+    local value = entry and (side.value or of.value)
+    if not value then error(USAGE_OF_MEASURE, 0) end
+    -- All values of a key are added, so there is no key of a pair.
+    sides[i] = { entry = entry, value = value, where = side.where or of.where,
+      rows = side.rows or of.rows or {} }
+  end
+  return sides
+end
+
+--- Adds values of single events to `times`, a latency with the plan `spec`: see `latency:measure`
+--- in meta/aggregate.lua.
+function exports.measure(times, spec, events, of)
+  if type(of) ~= "table" then error(USAGE_OF_MEASURE, 3) end
+  local plan = { times = times, columns = #spec.parameters - 1, present = {},
+    histogram = of.histogram or nil, mixed = of.mixed or nil }
+  for i = 1, plan.columns do plan.present[i] = spec.parameters[i + 1].is ~= "ignored" end
+  local ok, why = pcall(function()
+    local sides = measured_events(events, of)
+    local set, add = handlers_of "the values"
+    for _, side in ipairs(sides) do add(side, value_handler(side, plan)) end
+    set()
+    for _, side in ipairs(sides) do side.key = "0" end
+    declared { times = times, starts = {}, finishes = sides, present = plan.present, fields = "",
+      counts = {}, threads = false, histogram = plan.histogram,
+      needs = plan.mixed and "integers of different types share a column" or nil }
+  end)
+  if not ok then error(why, 3) end
 end

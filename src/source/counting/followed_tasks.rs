@@ -46,10 +46,13 @@ pub(super) struct FollowedTasks {
     unfollowed: Option<BpfMap>,
     cgroups: Option<(BpfMap, u32)>,
     held: Vec<HeldTracepoint>,
+    /// The program that removes a thread at its end.
+    end: Option<(Rc<Event>, BpfProgram)>,
 }
 
 impl FollowedTasks {
-    /// Begins to follow tasks. `cpu` is any online CPU.
+    /// Begins to follow tasks; [`FollowedTasks::remove_ended`] must follow. `cpu` is any online
+    /// CPU.
     ///
     /// # Errors
     /// The kernel refuses a map, an event, a program or its attachment.
@@ -82,7 +85,7 @@ impl FollowedTasks {
         };
         let fork = at(&watched.fork, "child_pid").and_then(|child| maps.at_fork(child));
         let end = at(&watched.end, "pid").and_then(|thread| maps.at_end(thread));
-        let mut programs = vec![(&watched.fork, fork), (&watched.end, end)];
+        let mut programs = vec![(&watched.fork, fork)];
         if watched.after_exec {
             programs.push((&watched.rename, maps.at_rename()));
         }
@@ -92,12 +95,28 @@ impl FollowedTasks {
             let program = BpfProgram::load(BpfProgramType::Tracepoint, &code)?;
             held.push(HeldTracepoint::attach(&program, event, cpu)?);
         }
+        let end = end.ok_or_else(|| refused(libc::EINVAL))?;
+        let end = BpfProgram::load(BpfProgramType::Tracepoint, &end)?;
         Ok(FollowedTasks {
             threads: Some(threads),
             unfollowed: Some(unfollowed),
             cgroups: None,
             held,
+            end: Some((watched.end.clone(), end)),
         })
+    }
+
+    /// Removes threads that end from now on. Must be called when the programs that count are
+    /// attached: the kernel runs those of one event in the order in which they were attached, and
+    /// the end of a thread may be counted.
+    ///
+    /// # Errors
+    /// The kernel refuses the event or the attachment.
+    pub(super) fn remove_ended(&mut self, cpu: u32) -> Result<(), Refusal> {
+        if let Some((event, program)) = self.end.take() {
+            self.held.push(HeldTracepoint::attach(&program, &event, cpu)?);
+        }
+        Ok(())
     }
 
     /// Returns the limit for the programs that count.

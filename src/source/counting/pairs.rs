@@ -100,10 +100,11 @@ impl Pairs {
         if tables.is_empty() {
             return Ok(Pairs::default());
         }
-        let tasks = FollowedTasks::open(tasks, cpu)?;
+        let mut tasks = FollowedTasks::open(tasks, cpu)?;
         let open = |table| OpenPairs::open(table, tasks.scope(), cpu, entries);
-        let tables = tables.iter().map(open);
-        Ok(Pairs { tables: tables.collect::<Result<_, _>>()?, tasks })
+        let tables = tables.iter().map(open).collect::<Result<_, _>>()?;
+        tasks.remove_ended(cpu)?;
+        Ok(Pairs { tables, tasks })
     }
 
     /// Returns the roles whose events are paired.
@@ -215,7 +216,12 @@ impl OpenPairs {
     ) -> Result<OpenPairs, Refusal> {
         let layout = &pairs.layout;
         let cpus = possible_cpus().map_err(|why| refused_by(&why))?;
-        let starts = if pairs.is_by_cpu { cpus } else { STARTS };
+        let has_starts = pairs.roles.iter().any(|role| matches!(role.part, PairPart::Start(_)));
+        let starts = match pairs.is_by_cpu {
+            _ if !has_starts => 1,
+            true => cpus,
+            false => STARTS,
+        };
         let (pair_bytes, start_bytes) = (layout.pair.bytes(), layout.start_bytes());
         // A start that stays is allocated once for each thread.
         let is_lazy = layout.in_place && is_linux_since(WITH_ALLOCATION);

@@ -1,6 +1,6 @@
 //! Delays that the kernel has measured and counted by bucket.
 
-use super::{Latency, Timing, empty_histogram};
+use super::{LONGEST_NS, Latency, Timing, empty_histogram};
 use crate::stat::sum::Sum;
 use crate::stat::word::Word;
 
@@ -38,8 +38,9 @@ impl Latency {
         timing.min = timing.min.min(delays.least_ns as f64);
         timing.max = timing.max.max(delays.greatest_ns as f64);
         for (ns, count) in delays.buckets {
-            // Cannot fail: the histogram resizes itself, and buckets have a limit.
-            let _ = timing.histogram.record_n(*ns, u32::try_from(*count).unwrap_or(u32::MAX));
+            // Cannot fail: the histogram resizes itself, up to this limit.
+            let ns = (*ns).min(LONGEST_NS as u64);
+            let _ = timing.histogram.record_n(ns, u32::try_from(*count).unwrap_or(u32::MAX));
         }
         let grown = timing.histogram.distinct_values() - before;
         if row.is_some() && grown > 0 {
