@@ -27,6 +27,7 @@ mod lua;
 pub mod names;
 mod parse;
 mod print;
+mod range;
 pub mod split;
 #[cfg(test)]
 mod tests;
@@ -36,7 +37,8 @@ use std::rc::Rc;
 pub use eval::{BoundFilter, COMM_ROOM, FilterInput, KernelOnly};
 pub use print::quote;
 
-use crate::{decode::format::Format, event::syntax::SyntaxError};
+use crate::decode::format::{Element, Field, FieldKind, Format};
+use crate::event::syntax::SyntaxError;
 
 /// Maximum length of a filter in bytes: the kernel copies one page, terminator included.
 pub const LONGEST: usize = 4095;
@@ -92,20 +94,24 @@ impl Filter {
         reads(&self.root)
     }
 
-    /// Returns whether it reads a value that the kernel may leave unset in a record.
+    /// Returns whether it reads a value that the kernel may not have read: it compares what else is
+    /// in the record.
     pub fn reads_unset(&self, format: &Format) -> bool {
-        fn reads(node: &FilterNode, format: &Format) -> bool {
-            let is_unset =
-                |name: &str| format.field(name).is_some_and(|field| format.unset.has(field.offset));
+        let may_be_unset = |field: &Field| {
+            let is_text = field.kind == FieldKind::DataLoc(Element::Fetched);
+            is_text || format.unset.has(field.offset)
+        };
+        fn reads(node: &FilterNode, is_wanted: &dyn Fn(&str) -> bool) -> bool {
             match node {
-                FilterNode::Is(predicate) => is_unset(&predicate.field),
-                FilterNode::Not(inner) => reads(inner, format),
+                FilterNode::Is(predicate) => is_wanted(&predicate.field),
+                FilterNode::Not(inner) => reads(inner, is_wanted),
                 FilterNode::And(nodes) | FilterNode::Or(nodes) => {
-                    nodes.iter().any(|node| reads(node, format))
+                    nodes.iter().any(|node| reads(node, is_wanted))
                 }
             }
         }
-        !format.unset.is_empty() && reads(&self.root, format)
+        format.fields.iter().any(may_be_unset)
+            && reads(&self.root, &|name| format.field(name).is_some_and(may_be_unset))
     }
 
     /// Returns the filter without the conditions that [`Filter::to_kernel`] prints as `text`; None

@@ -93,7 +93,7 @@ const SPLIT_SIGNALS: &[(&str, &str)] = &[
     ("(unsigned)code > 100 && sig == 23", "code < 0 && sig == 23"),
     ("-code == 6 && comm ~ \"*lph*\"", "code == -6 && comm ~ \"*lph*\""),
     ("(sig << 20 >> 20) == 10", "sig == 10"),
-    ("sig == 4294967306 || sig == 6 * 2", "sig == 10 || sig == 12"),
+    ("sig == 4294967306 || sig == 6 * 2", "sig == 12"),
     ("!(sig == 10 && comm[0] == 'f')", "!(sig == 10 && comm ~ \"f*\")"),
     ("strncmp(comm, \"flt-a\", 5) == 0", "comm ~ \"flt-a*\""),
     ("comm ~ \"!flt-a*\" || sig == 5 + 5", "comm ~ \"!flt-a*\" || sig == 10"),

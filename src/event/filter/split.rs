@@ -6,8 +6,10 @@
 //! `prev_pid > 100 || comm_get(prev_pid) == "x"` is checked in user space as a whole.
 //!
 //! In user space, a part in the kernel's language keeps the kernel's meaning ([`BoundFilter`]:
-//! truncated numbers, unterminated text, globs with a `!`), so a condition means the same in both
-//! places. Any other part is a C expression. A quoted text has no escapes, as in the kernel.
+//! unterminated text, globs with a `!`), so a condition means the same in both places. Any other
+//! part is a C expression, and so is one with a number beyond the range of its field, which the
+//! kernel would cut: `len > 300` is never true of 8 bits. A quoted text has no escapes, as in the
+//! kernel.
 
 mod boolean_structure;
 #[cfg(test)]
@@ -295,6 +297,9 @@ impl<'a> Reader<'a> {
     fn for_kernel(&self, text: &str) -> Result<Filter, SyntaxError> {
         let filter = Filter::parse(text)?.for_event(self.event, self.format);
         filter.check(self.event, self.format)?;
+        if filter.cuts_number(self.format) {
+            return Err(self.fault(0, "a number is beyond the range of the field"));
+        }
         Ok(filter)
     }
 

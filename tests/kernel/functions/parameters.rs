@@ -171,6 +171,17 @@ fn memory_that_cannot_be_read_is_shown_as_a_fault() {
         let run = program.watched(&["trace", "-e", &filtered], N, 0);
         assert_eq!(run.of("event").count() as u32, passed * N, "{condition}: {}", run.stderr);
     }
+    for (condition, passed) in [
+        ("text == \"text\"", 2),
+        ("text == \"(fault)\"", 1),
+        ("text != \"text\"", 4),
+        ("kind < 5000000000", 6),
+        ("kind == 4294967297", 0),
+    ] {
+        let filtered = program.function("uprobe", "handle(kind, text)") + &format!("/{condition}/");
+        let run = program.watched(&["trace", "-e", &filtered], N, 0);
+        assert_eq!(run.of("event").count() as u32, passed * N, "{condition}: {}", run.stderr);
+    }
     the_faults_of_a_text_are_counted(&program);
 }
 
@@ -271,7 +282,7 @@ fn parameters_that_cannot_be_read_are_refused_with_the_reason() {
     for (program, kind, name, why) in [
         (&program, "uprobe", "handle(pth)", "has no parameter 'pth'; did you mean 'path'?"),
         (&program, "uprobe", "handle(ratio)", "'ratio' is a floating-point number"),
-        (&program, "uprobe", "handle(ratio)", "read it where it is in memory"),
+        (&program, "uprobe", "handle(ratio)", "which a probe cannot read"),
         (&program, "uprobe", "handle(+0(%si):ustring)", "handle(NAME) or handle(arg1.text): per"),
         (&plain, "uprobe", "handle(arg9)", "'arg9' is not a register, arg1 to arg6 or arg1.text"),
         (&program, "uprobe", "handle(req.ownr)", "has no member 'ownr'; did you mean 'owner'?"),
