@@ -10,12 +10,14 @@ local m = monitor {
   summary = "how long tasks stay on a CPU each time",
   group = "cpu", order = true,
   idle = "a task that neither sleeps nor is preempted has no stay that ends",
-  options = { "perins" },
+  options = {
+    "perins", integer { "rows", default = 20, help = "rows of the table; the histogram has all" },
+  },
 }
 
-function m.init()
+function m.init(opt)
   local stays = hist.log2 { title = "time on a CPU", unit = "ns" }
-  local times = latency { perins "tid", "comm", count = "stays", top = 20 }
+  local times = latency { perins "tid", "comm", count = "stays", top = opt.rows }
   running.watch(function(e, since)
     local tid = e.prev_pid
     if tid == 0 or since == 0 then return end

@@ -153,6 +153,12 @@ fn partly_watched(role: &Role) -> Option<String> {
         ));
     }
     let is_sampled = !sampling.count && sampling.group.is_none() && !event.kind().has_rate();
+    if let Some(freq) = sampling.freq.filter(|_| is_sampled) {
+        return Some(format!(
+            "{}: about {freq} records a second on each CPU (freq={freq}); counts are of records",
+            event.name
+        ));
+    }
     let period = sampling.period.filter(|period| is_sampled && *period > 1)?;
     Some(format!(
         "{}: one record for {period} events (period={period}); counts are of records",

@@ -11,6 +11,8 @@ mod name;
 #[cfg(test)]
 mod tests;
 
+use std::io::ErrorKind;
+
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use perf_event_open_sys::bindings as abi;
 
@@ -138,11 +140,12 @@ impl EventProperties for Breakpoint {
         let Some(program) = &self.program else { return Ok(Vec::new()) };
         let file = &program.name;
         let Ok(tid) = u32::try_from(tid) else { bail!(NEEDS_TASK) };
-        let bias = program.loaded.bias(tid).map_err(|why| {
-            anyhow!(
+        let bias = program.loaded.bias(tid).map_err(|why| match why.kind() {
+            ErrorKind::NotFound => anyhow!("task {tid} has ended"),
+            _ => anyhow!(
                 "failed to read the mappings of task {tid}: {why}; run as its user, or as root \
                  with CAP_SYS_PTRACE"
-            )
+            ),
         })?;
         let Some(bias) = bias else {
             bail!("task {tid} has not mapped {file}; /proc/{tid}/maps lists the files that it has");

@@ -230,7 +230,8 @@ pub fn describe(
 }
 
 /// Returns at most `most` functions that match a glob. The parts that compilers split off functions
-/// (`f.cold`, `f.part.0`) match only a glob that contains a dot.
+/// (`f.cold`, `f.part.0`) match only a glob that contains a dot; a clone (`f.constprop.0`) is a
+/// function.
 ///
 /// # Errors
 /// As [`Functions::names`]; or the glob has a list of parameters.
@@ -241,7 +242,8 @@ pub fn matching(
 ) -> Result<Vec<FunctionName>> {
     let parts = glob.function.contains('.') || glob.kind == ProbeKind::Usdt;
     let wanted = |name: &str| {
-        (parts || !name.contains('.')) && glob::matches(glob.function.as_bytes(), name.as_bytes())
+        let is_part = name.contains(".cold") || name.contains(".part.");
+        (parts || !is_part) && glob::matches(glob.function.as_bytes(), name.as_bytes())
     };
     let found = functions.names(glob, &wanted, most).map_err(|why| anyhow!("{glob}: {why:#}"))?;
     // `f(char const*)` of C++ is a name.

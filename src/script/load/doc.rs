@@ -63,7 +63,10 @@ fn functions(file: &str) -> Vec<FunctionDoc<'_>> {
             lines.push(comment.strip_prefix(' ').unwrap_or(comment));
             continue;
         }
-        if let Some(call) = line.strip_prefix("function ").and_then(|f| f.strip_suffix(" end")) {
+        let function = line.strip_prefix("function ").and_then(|f| f.strip_suffix(" end"));
+        // `evsel` is a table that can be called.
+        let word = line.strip_prefix("local ").and_then(|word| word.strip_suffix("_word = {}"));
+        if let Some(call) = function.or(word) {
             found.push(FunctionDoc { call, lines: std::mem::take(&mut lines) });
         }
         lines.clear();

@@ -3,13 +3,13 @@
 mod demangled;
 mod instruction;
 mod located;
+mod not_elf;
 mod parameters;
 mod symbols;
 mod usdt;
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::ErrorKind;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::MetadataExt as _;
@@ -19,6 +19,7 @@ use std::rc::Rc;
 use anyhow::{Context as _, Result, anyhow, bail};
 
 use self::located::located;
+use self::not_elf::not_elf;
 use super::super::{debug_file, minidebuginfo};
 use crate::base::matching::nearest::{did_you_mean, nearest};
 use crate::base::text::units::counted;
@@ -242,7 +243,7 @@ impl ProgramFile {
 
     /// Returns the file with all symbols of a stripped one.
     fn symbols_apart(&self) -> Option<Object> {
-        if elf(&self.object)?.functions(SymbolTable::All).next().is_some() {
+        if has_all(&self.object)? {
             return None;
         }
         let (root, inside) = rooted(&self.path);
@@ -267,14 +268,14 @@ impl ProgramFile {
         if names.is_empty() {
             return self.no_symbols();
         }
-        let near = nearest(name, names.iter().copied());
+        // `f.constprop.0`
+        let clone = |of: &&str| of.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'));
+        let clones: Vec<_> = names.iter().copied().filter(clone).take(3).collect();
+        let near = if clones.is_empty() { nearest(name, names.into_iter()) } else { clones };
         let file = self.path.display();
         let hint = match near.is_empty() {
             false => did_you_mean(&near),
-            true if elf(&self.object)
-                .is_some_and(|elf| elf.functions(SymbolTable::All).next().is_none())
-                && self.apart.is_none() =>
-            {
+            true if self.apart.is_none() && has_all(&self.object) == Some(false) => {
                 "; all but its exported symbols were stripped: install its debug symbols".to_owned()
             }
             true => format!(
@@ -369,23 +370,10 @@ fn refused(path: &Path, why: &std::io::Error) -> anyhow::Error {
     }
 }
 
-fn not_elf(path: &Path, file: &File) -> anyhow::Error {
-    use std::os::unix::fs::FileExt as _;
-    let mut first = [0; 128];
-    let read = file.read_at(&mut first, 0).unwrap_or(0);
-    let shown = path.display();
-    let script = first[..read].strip_prefix(b"#!").and_then(|line| {
-        let line = line.split(|byte| *byte == b'\n').next().unwrap_or_default();
-        Some(std::str::from_utf8(line).ok()?.split_whitespace().next()?.to_owned())
-    });
-    match script {
-        Some(interpreter) => anyhow!(
-            "{shown} is a script, whose functions cannot be watched; those of its interpreter are \
-             in {}",
-            interpreter.escape_debug()
-        ),
-        None => anyhow!("{shown} is not a program or library (ELF); name one"),
-    }
+/// Returns whether a file has its whole symbol table; None if it is not
+/// an ELF file.
+fn has_all(object: &Object) -> Option<bool> {
+    Some(elf(object)?.functions(SymbolTable::All).next().is_some())
 }
 
 fn brief(names: &[String]) -> String {

@@ -8,8 +8,10 @@ use crate::decode::format::OmittedField;
 use crate::sys::code::Code;
 use crate::sys::dynamic_event::{ProbePoint, ProbeSite};
 
-/// Where a function event is raised, and what its samples have.
-#[derive(Clone, Debug, PartialEq)]
+/// Where a function event is raised, and what its samples have. Two of them are equal if they have
+/// the same records; the remarks may differ, because reading the debug information has a limit of
+/// time.
+#[derive(Clone, Debug)]
 pub struct FunctionLocation {
     /// Where the instructions are.
     pub code: ProbedCode,
@@ -21,6 +23,12 @@ pub struct FunctionLocation {
     pub omitted: Vec<OmittedField>,
     /// Remarks.
     pub notes: Vec<String>,
+}
+
+impl PartialEq for FunctionLocation {
+    fn eq(&self, other: &FunctionLocation) -> bool {
+        self.code == other.code && self.sites == other.sites && self.values == other.values
+    }
 }
 
 /// Code with a probe.

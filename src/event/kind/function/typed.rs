@@ -5,6 +5,7 @@
 //! (`place`).
 
 mod place;
+mod pointers;
 
 use std::fmt::Write as _;
 
@@ -16,6 +17,7 @@ use crate::decode::ctypes::{BitField, Prototype, TypeShape, TypeTable, member, m
 use crate::decode::format::OmittedField;
 use crate::sys::registers;
 use place::{Reached, places};
+use pointers::AddedPointers;
 
 /// Parameters that the kernel reads.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -35,15 +37,6 @@ const NAME_MAX: usize = 31;
 /// Maximum number of fields (`MAX_TRACE_ARGS`).
 const FIELDS_MAX: usize = 128;
 const TOO_LONG: &str = "needs a description that is too long for the kernel";
-
-/// A pointer that has a field.
-struct AddedPointer<'a> {
-    path: Vec<&'a str>,
-    /// Name of the field.
-    name: String,
-    /// Whether it is there only because a number is behind it.
-    unlisted: bool,
-}
 
 impl TypedParameters {
     /// Returns all parameters that are integers or pointers, and the registers `arg1` to `arg6`.
@@ -88,7 +81,7 @@ impl TypedParameters {
         paths: &[&str],
     ) -> Result<TypedParameters> {
         let places = places(types, prototype);
-        let (mut typed, mut added) = (TypedParameters::default(), Vec::<AddedPointer<'_>>::new());
+        let (mut typed, mut added) = (TypedParameters::default(), AddedPointers::beside(paths));
         for path in paths {
             let whole: Vec<&str> = path.split('.').map(str::trim).collect();
             let (first, steps) = whole.split_first().map_or(("", &[][..]), |(a, b)| (*a, b));
@@ -100,10 +93,7 @@ impl TypedParameters {
                 let names: Vec<&str> = places.iter().map(|(name, _)| *name).collect();
                 bail!("{}", no_parameter(first, &names));
             };
-            let unlisted =
-                |pointer: &&mut AddedPointer<'_>| pointer.unlisted && pointer.path == whole;
-            if let Some(pointer) = added.iter_mut().find(unlisted) {
-                pointer.unlisted = false;
+            if added.is_listed_now(&whole) {
                 continue;
             }
             let mut pointers = Vec::new();
@@ -116,7 +106,7 @@ impl TypedParameters {
                 .and_then(|behind| typed.add_behind(&name, &text, value, behind))
                 .map_err(|why| anyhow!("'{path}' {why}"))?;
             if value == FetchedType::Pointer {
-                added.push(AddedPointer { path: whole, name, unlisted: false });
+                added.add_listed(whole, name);
             }
         }
         Ok(typed)
@@ -148,49 +138,6 @@ impl TypedParameters {
             false => self.add(path, &format!("%{register}"), FetchedType::Register),
         };
         added.map_err(|why| anyhow!("'{path}' {why}"))
-    }
-
-    /// Adds the pointers that the path of a number follows, each with the number of steps before
-    /// it, unless they are there already. Returns the names of their fields.
-    fn add_pointers<'a>(
-        &mut self,
-        path: &[&'a str],
-        pointers: Vec<(usize, String)>,
-        added: &mut Vec<AddedPointer<'a>>,
-    ) -> Result<Vec<String>, String> {
-        let mut names = Vec::new();
-        for (steps, fetch) in pointers {
-            let path = path[..=steps].to_vec();
-            let before = added.iter().find(|pointer| pointer.path == path);
-            let name = match before.map(|pointer| pointer.name.clone()) {
-                Some(name) => name,
-                None => {
-                    let name = self.add_pointer(&path, &fetch, &names)?;
-                    added.push(AddedPointer { path, name: name.clone(), unlisted: true });
-                    name
-                }
-            };
-            names.push(name);
-        }
-        Ok(names)
-    }
-
-    /// Adds the field of a pointer on the way to a number, and returns its name: that of its path
-    /// if that can be a field.
-    fn add_pointer(
-        &mut self,
-        path: &[&str],
-        fetch: &str,
-        behind: &[String],
-    ) -> Result<String, String> {
-        let numbered = (1..=FIELDS_MAX).map(|number| format!("pointer{number}"));
-        let is_free = |name: &String| {
-            is_field_name(name) && self.fields.iter().all(|field| field.name != *name)
-        };
-        let name = std::iter::once(path.join("_")).chain(numbered).find(is_free);
-        let name = name.ok_or(TOO_LONG)?;
-        self.add_behind(&name, fetch, FetchedType::Pointer, behind.to_vec())?;
-        Ok(name)
     }
 
     /// Adds a field that is read from a register, or from memory at one. The error is text that

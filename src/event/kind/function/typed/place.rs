@@ -12,9 +12,7 @@ use crate::decode::ctypes::{
 use crate::sys::registers;
 
 /// Why a floating-point number cannot be read.
-pub(super) const FLOAT: &str = "is a floating-point number, and a probe cannot read \
-                                floating-point registers; read it where it is in memory, behind a \
-                                pointer to a structure";
+pub(super) const FLOAT: &str = "is a floating-point number, which a probe cannot read";
 /// Why a parameter without a register cannot be read.
 const ON_STACK: &str = "is on the stack at a place that is not known; build with -g -O2, which \
                         describes it, or read another parameter";

@@ -102,9 +102,7 @@ fn each_integer_and_pointer_is_in_the_next_register() {
     assert_eq!(
         notes(&typed),
         [
-            "ratio is omitted: it is a floating-point number, and a probe cannot read \
-             floating-point registers; read it where it is in memory, behind a pointer to a \
-             structure",
+            "ratio is omitted: it is a floating-point number, which a probe cannot read",
             "path is omitted: it is text; write open_it(path) to read it"
         ]
     );
@@ -235,6 +233,11 @@ fn a_pointer_of_a_path_is_one_field() {
     assert_eq!(all, "req req_len req_user req_user_id req_mode");
     assert_eq!(names(&["req.len", "req"]).unwrap(), "req req_len", "it is requested as well");
     assert_eq!(names(&["req", "req.len"]).unwrap(), "req req_len");
+    // The parameter has the name that the pointer would have.
+    let prototype = self::prototype(&[("req", REQUEST_POINTER), ("req_user", INT)], None);
+    let typed = TypedParameters::at_paths(&types(), &prototype, &["req.user.id", "req_user"]);
+    let fields: Vec<_> = typed.unwrap().fields.into_iter().map(|field| field.name).collect();
+    assert_eq!(fields, ["req", "pointer1", "req_user_id", "req_user"]);
     assert!(names(&["req", "req"]).unwrap_err().to_string().contains("is there twice"));
 }
 
