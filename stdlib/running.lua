@@ -3,7 +3,7 @@ local sched = require "sched"
 
 local running = {}
 
-local LOST, UNKNOWN, SWITCHED = -3, -1, -2
+local UNKNOWN, ANOTHER, NEVER = -1, -2, -math.huge
 
 --- Watches who runs on each CPU; with -p only the watched tasks. Calls `ended(e, since)` for each
 --- stay that ends: `e` is the switch away from the task, `since` the time of the switch to it, or 0
@@ -15,45 +15,31 @@ local LOST, UNKNOWN, SWITCHED = -3, -1, -2
 ---@param ended fun(e: perilune.Record, since: number)
 ---@return fun(visit: fun(cpu: integer, tid: integer, since: number, prio: integer))
 function running.watch(ended)
-  local stays = pending { "tid", "prio", key = "cpu" }
-  local first = per_cpu(LOST)                              -- who has run since before the run
+  local task, since, prio = per_cpu(UNKNOWN), per_cpu(NEVER), per_cpu(-1)
   local watched = cpus()
-  for _, cpu in ipairs(watched) do first[cpu] = UNKNOWN end
+  for _, cpu in ipairs(watched) do since[cpu] = 0 end
 
   local function leaves(e)
-    local cpu, tid = e._cpu, e.prev_pid
-    local stay, before = stays:get(cpu), first[cpu]
-    first[cpu] = SWITCHED
-    if stay and stay.tid == tid then
-      stays:close(cpu, e)
-      ended(e, stay.time)
-    elseif stay then
-      stays:miss(cpu)
-    elseif before == UNKNOWN or before == tid then
-      ended(e, 0)
-    elseif before ~= LOST then
-      stays:open(cpu, e, tid, e.prev_prio)
-      stays:miss(cpu)
-    end
+    local cpu = e._cpu
+    local on, from = task[cpu], since[cpu]
+    task[cpu], since[cpu] = ANOTHER, NEVER
+    if on == e.prev_pid or on == UNKNOWN then
+      if from >= 0 then ended(e, from) end
+    else unmatched() end
   end
   local function comes(e)
     local cpu = e._cpu
-    first[cpu] = SWITCHED
-    stays:open(cpu, e, e.next_pid, e.next_prio)
+    task[cpu], since[cpu], prio[cpu] = e.next_pid, e._time, e.next_prio
   end
   sched.watch_switches({}, leaves, comes)
   local clock = { freq = 10, exclude = { idle = true }, optional = true }
   evsel("cpu-clock", clock, function(e)
     local cpu = e._cpu
-    if first[cpu] == UNKNOWN then first[cpu] = e._tid end
+    if task[cpu] == UNKNOWN and since[cpu] == 0 then task[cpu] = e._tid end
   end)
   return function(visit)
     for _, cpu in ipairs(watched) do
-      local tid = first[cpu]
-      if tid >= 0 then visit(cpu, tid, 0, -1) end
-    end
-    for cpu, stay in stays:each() do
-      visit(cpu --[[@as integer]], stay.tid, stay.time, stay.prio)
+      if since[cpu] >= 0 and task[cpu] >= 0 then visit(cpu, task[cpu], since[cpu], prio[cpu]) end
     end
   end
 end

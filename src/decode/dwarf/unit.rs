@@ -370,7 +370,10 @@ impl<'a> TypeTable for DwarfUnit<'a> {
             structure = self.type_of(entry).and_then(|id| self.entry(id));
         }
         let Some(structure) = structure else { return Vec::new() };
-        let members = self.children(&structure, gimli::DW_TAG_member);
+        // The members of a base class are found as those of a member without a name. The place of a
+        // virtual one is not a number.
+        let [members, bases] = [gimli::DW_TAG_member, gimli::DW_TAG_inheritance]
+            .map(|tag| self.children(&structure, tag));
         let member = |entry: &Entry<'a>| {
             let number = |name| entry.die.attr_value(name).and_then(|value| value.udata_value());
             // Before DWARF 4, the first bit was DW_AT_bit_offset, from the end of a container.
@@ -392,6 +395,6 @@ impl<'a> TypeTable for DwarfUnit<'a> {
                 bits,
             })
         };
-        members.iter().filter_map(member).collect()
+        members.iter().chain(&bases).filter_map(member).collect()
     }
 }

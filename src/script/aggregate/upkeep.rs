@@ -249,6 +249,7 @@ impl Aggregates {
     /// `evicted`, `disordered`, `clamped`, `starts` and `open`.
     pub fn counts(&self) -> Coverage {
         let mut counts = *self.0.missed.borrow();
+        counts.unmatched += self.0.unmatched.get() as u64;
         counts.evicted += self.evicted_texts();
         for declared in self.0.declared.borrow().values() {
             declared.body.count(&mut counts);

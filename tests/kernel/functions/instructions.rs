@@ -11,6 +11,7 @@ use crate::live::{live_tests, skip_anywhere};
 live_tests! {
     an_instruction_inside_a_function_is_probed_by_offset_and_by_address,
     an_offset_inside_an_instruction_is_refused_with_its_neighbours,
+    an_address_of_a_stripped_program_is_probed,
     an_instruction_of_a_kernel_function_is_probed_by_offset,
 }
 
@@ -86,6 +87,30 @@ fn an_offset_inside_an_instruction_is_refused_with_its_neighbours() {
     let inside = format!("minus+{:#x}", all[1] - all[0]);
     let refused = program.watched(&["trace", "-e", &program.function("uretprobe", &inside)], 1, 0);
     assert!(refused.stderr.contains("a return has no offset in the function"));
+}
+
+fn an_address_of_a_stripped_program_is_probed() {
+    const N: u32 = 50;
+    let program = Program::built(&["-no-pie"]);
+    let all = instructions(&program, "minus");
+    program.run(Command::new("strip").arg(program.path()));
+    let (first, last) = (all[0], all[all.len() - 1]);
+    for address in first..=last {
+        let place = format!("{address:#x}");
+        let words = ["list", "-v", &program.function("uprobe", &place)];
+        let out = Command::new(env!("CARGO_BIN_EXE_perilune")).args(words).output();
+        let out = out.expect("it runs");
+        let why = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.success(), all.contains(&address), "{place}: {why}");
+        if let Some(after) = all.iter().find(|at| **at > address).filter(|_| !out.status.success())
+        {
+            assert!(why.contains(&format!(" or {after:#x}")), "{why}");
+        }
+    }
+    let place = program.function("uprobe", &format!("{last:#x}"));
+    let run = program.watched(&["trace", "-e", &place], N, 2);
+    assert_eq!(run.of("event").count() as u32, 3 * N, "{}", run.stderr);
+    run.is_complete();
 }
 
 /// Calls `getppid` N times, past the cache of the C library.

@@ -311,14 +311,15 @@ fn parameters_that_cannot_be_read_are_refused_with_the_reason() {
 /// `chain N`: calls each method N times.
 const METHODS: &str = r#"
 #include <cstdlib>
-struct Foo {
-    int value;
+struct Base { long before = 1; int kept = 5; };
+struct Foo : Base {
+    int value = 9;
     __attribute__((noipa)) int meth(int a, char const *text) { return value + a + text[0]; }
     __attribute__((noipa)) int twice(int a) { return value + a; }
     __attribute__((noipa)) int twice(long a) { return value - (int)a; }
 };
 int main(int argc, char **argv) {
-    Foo foo = { 9 };
+    Foo foo;
     for (int i = 0, n = atoi(argv[1]); i < n; i++) {
         foo.meth(i, "text");
         foo.twice(i);
@@ -347,6 +348,12 @@ fn a_function_of_cpp_has_the_name_that_stacks_show() {
         assert_eq!(sum(&run, field), n * (n - 1) / 2, "{name}");
         run.is_complete();
     }
+    let event = program.function("uprobe", "Foo::meth(this.kept, this.value)");
+    let run = program.watched(&["trace", "-e", &event], N, 0);
+    assert_eq!(
+        (sum(&run, "this_kept"), sum(&run, "this_value")),
+        (5 * i128::from(N), 9 * i128::from(N))
+    );
     let event = program.function("uprobe", "Foo::twice");
     let run = program.watched(&["trace", "-e", &event], 1, 0);
     let why = "has 2 functions of this name; write the symbol of one: _ZN3Foo5twiceE";

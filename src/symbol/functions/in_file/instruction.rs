@@ -2,12 +2,13 @@
 //!
 //! A breakpoint in the middle of an instruction kills the process that executes it, and the kernel
 //! does not refuse one in a user-space program of x86. The function is therefore decoded from its
-//! beginning, which is known from its symbol.
+//! beginning, which is known from its symbol, or from the unwind tables of a stripped file.
 
 use anyhow::{Result, bail};
 
 use super::{ProgramFile, elf};
 use crate::decode::elf::symbols::ElfFunction;
+use crate::decode::elf::unwind_index::function_start;
 use crate::event::kind::function::FunctionLocation;
 
 /// An offset that is not the beginning of an instruction.
@@ -25,7 +26,7 @@ enum Misplaced {
 
 impl ProgramFile {
     /// Returns the location of the instruction at a byte offset in the function `name`, which
-    /// begins at `start`.
+    /// begins at `start`. Without a name, messages have addresses.
     ///
     /// # Errors
     /// The offset is outside the function or not the beginning of an instruction, or the function
@@ -50,15 +51,23 @@ impl ProgramFile {
         else {
             bail!("'{name}' of {shown} has {} bytes; use a smaller offset", code.len());
         };
+        let place = |offset: u64| match name.is_empty() {
+            true => format!("{:#x}", start + offset),
+            false => format!("{name}+{offset:#x}"),
+        };
         match check(code, inside) {
             Ok(()) => Ok(FunctionLocation::in_file(self.code.clone(), first + offset, false)),
             Err(Misplaced::Inside(begin, end)) => bail!(
-                "{name}+{offset:#x} is in the middle of an instruction, where a probe would kill \
-                 the program; use {name}+{begin:#x} or {name}+{end:#x}"
+                "{} is in the middle of an instruction, where a probe would kill the program; use \
+                 {} or {}",
+                place(offset),
+                place(begin as u64),
+                place(end as u64)
             ),
             Err(Misplaced::Undecodable(at)) => bail!(
-                "the code at {name}+{at:#x} cannot be decoded, so the instructions behind it are \
-                 not known; use an offset before it"
+                "the code at {} cannot be decoded, so the instructions behind it are not known; \
+                 use one before it",
+                place(at as u64)
             ),
         }
     }
@@ -86,13 +95,15 @@ impl ProgramFile {
             }
             true
         });
-        match nearest {
-            Some(function) => {
+        let unnamed = || function_start(&elf(&self.object)?, address);
+        match (nearest, nearest.map_or_else(unnamed, |_| None)) {
+            (Some(function), _) => {
                 let name = String::from_utf8_lossy(function.name);
                 self.inside(&name, function.address, address - function.address)
             }
-            None if !any => Err(self.no_symbols()),
-            None => bail!(
+            (None, Some(start)) => self.inside("", start, address - start),
+            (None, None) if !any => Err(self.no_symbols()),
+            (None, None) => bail!(
                 "{} has no function that contains this address; use one of its symbol table, as \
                  nm and objdump show it",
                 self.path.display()
