@@ -21,7 +21,7 @@ use crate::base::{
     matching::glob,
     matching::nearest::{did_you_mean, nearest},
 };
-use crate::event::kind::function::FunctionName;
+use crate::event::kind::function::{CodeLocation, FunctionName};
 use crate::event::kind::{self, Event, FoundNames};
 use crate::script::option::{AttrKind, Attrs};
 
@@ -97,7 +97,10 @@ fn functions(
     let catalog = runtime.catalog(None)?;
     let word = &named.function;
     let glob = if glob::is_glob(word) { word.clone() } else { format!("*{word}*") };
-    let found = catalog.functions(&named.with(&glob), usize::MAX)?;
+    let found = match named.location() {
+        CodeLocation::Address(_) => Vec::new(),
+        CodeLocation::Function(..) => catalog.functions(&named.with(&glob), usize::MAX)?,
+    };
     let event = |one: &FunctionName| EventName {
         name: one.to_string(),
         aliases: Vec::new(),
