@@ -42,7 +42,8 @@ function m.init(opt)
     if spread then spread:add(delay, call) end
   end
   for _, s in ipairs(opt.event[1]) do
-    evsel(s, function(e) open:open(e._tid, e, number(e._event.id)) end)
+    local plain = { registers = not opt.than and not s.filter } -- one BPF link for many
+    evsel(s, plain, function(e) open:open(e._tid, e, number(e._event.id)) end)
     evsel(probes.returns(s), returns)
   end
 end

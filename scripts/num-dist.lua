@@ -33,7 +33,7 @@ function m.init(opt)
     if not s.attr.num then error(keys.without(s, "num=FIELD"), 0) end
     all[i] = { ev = evsel(s), key = s.attr.key or opt.key or "0", number = s.attr.num }
   end
-  local _, as = keys.column(all)
+  local _, as, differ = keys.column(all)
   local new, spec = scale(opt)
   spec[1], spec.title = { "event", event_name }, "number"
   spec[2] = (opt.key or all[1].key ~= "0") and { "key", as = as } --[[@as perilune.Column]]
@@ -42,7 +42,7 @@ function m.init(opt)
   for i, one in ipairs(all) do
     measured[i] = { one.ev, value = one.number, rows = { tostring(one.ev.id), one.key } }
   end
-  sums:measure(measured, { histogram = { spread, columns = { 1, 2 } },
-    mixed = (as == "mixed" or as == "text" and #all > 1) and 2 or nil })
+  sums:measure(measured,
+    { histogram = { spread, columns = { 1, 2 } }, mixed = differ and 2 or nil })
 end
 return m

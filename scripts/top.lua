@@ -32,7 +32,7 @@ function m.init(opt)
     p.ev, p.key = evsel(selectors[i], { stack = by_stack }), p.key or "_tid"
     keys.sums(p.values, p.ev, columns, p.first)
   end
-  local _, as = keys.column(plan, plan.printkey and "number" or nil)
+  local _, as, differ = keys.column(plan, plan.printkey and "number" or nil)
   local shown = plan.printkey and expr_of(plan.printkey, "key")
   local key_column = by_stack and { "STACK", stack_text }
     or { (plan.title or "pid"):upper(), shown, as = as }
@@ -42,7 +42,7 @@ function m.init(opt)
   for _, p in ipairs(plan) do
     local name = p.name or (plan.keyed == 0 or opt.only_comm) and "_comm" or nil
     rows:count(p.ev, { key = opt.only_comm and name or p.key, sums = p.values, first = p.first,
-      name = name, mixed = as == "mixed" or as == "text" })
+      name = name, mixed = differ })
   end
 end
 return m

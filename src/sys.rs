@@ -35,7 +35,7 @@ pub mod perf;
 pub mod poll;
 pub mod pressure;
 pub mod privileges;
-mod probe_list;
+pub mod probe_type;
 pub mod proc_stat;
 pub mod process_files;
 pub mod progress;

@@ -1,13 +1,15 @@
 --- Types of 64-bit keys: of several events in one column, or of event pairs.
 local key = {}
 
---- Compiles the key expressions of one column; returns the functions and the column's `as`. `list`
---- contains a table with `ev` and `key` for each; `kind` is that of `expr_of`. If the types differ,
---- keys are equal only if their values are equal: 2^64 - 1 is not -1.
+--- Compiles the key expressions of one column; returns the functions, the column's `as`, and
+--- whether the types of the keys differ. `list` contains a table with `ev` and `key` for each;
+--- `kind` is that of `expr_of`. If the types differ, keys are equal only if their values are equal:
+--- 2^64 - 1 is not -1.
 ---@param list { ev: perilune.Evsel, key: string }[]
 ---@param kind? "number"|"text"
 ---@return (fun(e: perilune.Sample): number|string)[] functions
 ---@return string? as
+---@return boolean differ
 function key.column(list, kind)
   local functions, all, differ, text = {}, nil, false, false
   for i, it in ipairs(list) do
@@ -16,9 +18,9 @@ function key.column(list, kind)
     differ = differ or as == "mixed" or all ~= nil and all ~= as
     all = as
   end
-  if not differ then return functions, all end
+  if not differ then return functions, all, false end
   for i, it in ipairs(list) do functions[i] = expr_of(it.key, it.ev, kind, true) end
-  return functions, text and "text" or "mixed"
+  return functions, text and "text" or "mixed", true
 end
 
 --- Returns the common type of the key of two events. Equal keys are the same 64 bits.

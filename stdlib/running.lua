@@ -7,8 +7,8 @@ local UNKNOWN, ANOTHER, NEVER = -1, -2, -math.huge
 
 --- Watches who runs on each CPU; with -p only the watched tasks. Calls `ended(e, since)` for each
 --- stay that ends: `e` is the switch away from the task, `since` the time of the switch to it, or 0
---- if it ran since before the run. A stay that began while events were lost is omitted; one whose
---- beginning the kernel wrote no record of is unmatched.
+--- if it ran since before the run. A stay that began while events were lost is omitted; one without
+--- a record of the switch to the task counts as unmatched.
 --- Returns a function that calls `visit(cpu, tid, since, prio)` for each task that runs now, the
 --- idle task 0 included. A task that runs throughout has no switch: samples of a clock show it, and
 --- its priority is -1 here. On a CPU without any event nothing runs.

@@ -12,10 +12,10 @@ use super::assembler::{Assembler, BpfAlu, JumpIf};
 pub const LONGEST_NS: u64 = 1 << LONGEST_BITS;
 const LONGEST_BITS: u32 = 44;
 /// The bucket of [`LONGEST_NS`].
-const LONGEST: usize = 128 * 37 + 128;
+const LONGEST_BUCKET: usize = 128 * 37 + 128;
 
 /// Number of buckets.
-pub const BUCKETS: usize = LONGEST + (u64::BITS - LONGEST_BITS) as usize;
+pub const BUCKETS: usize = LONGEST_BUCKET + (u64::BITS - LONGEST_BITS) as usize;
 
 /// `shift` leaves one bit more of a delay than this.
 const PRECISION: u32 = 7;
@@ -23,7 +23,7 @@ const PRECISION: u32 = 7;
 /// Returns the bucket of a delay.
 pub fn bucket_of(ns: u64) -> usize {
     if ns > LONGEST_NS {
-        return LONGEST + (ns.ilog2() - LONGEST_BITS) as usize;
+        return LONGEST_BUCKET + (ns.ilog2() - LONGEST_BITS) as usize;
     }
     let shift = (ns >> PRECISION | 1).ilog2();
     128 * shift as usize + (ns >> shift) as usize
@@ -31,8 +31,8 @@ pub fn bucket_of(ns: u64) -> usize {
 
 /// Returns the shortest delay of a bucket.
 pub fn shortest(bucket: usize) -> u64 {
-    if bucket > LONGEST {
-        return 1 << (LONGEST_BITS as usize + bucket - LONGEST).min(63);
+    if bucket > LONGEST_BUCKET {
+        return 1 << (LONGEST_BITS as usize + bucket - LONGEST_BUCKET).min(63);
     }
     let shift = (bucket / 128).saturating_sub(1);
     ((bucket - 128 * shift) as u64) << shift
@@ -47,7 +47,7 @@ pub(super) fn find_bucket(code: &mut Assembler) {
     code.alu_constant(BpfAlu::ShiftRight, R2, LONGEST_BITS as i32);
     code.set(R3, 0);
     [16, 8, 4, 2, 1].into_iter().for_each(|bits| shift_if_larger(code, bits));
-    code.add_constant(R3, LONGEST as i32);
+    code.add_constant(R3, LONGEST_BUCKET as i32);
     code.jump(found);
     code.place(is_in_range);
     // BPF has no instruction that counts zeros: the shift is the sum of halves.
@@ -93,8 +93,8 @@ mod tests {
             assert_eq!(bucket_of(first), bucket);
             assert!(bucket == 0 || bucket_of(first - 1) == bucket - 1, "{bucket}");
         }
-        assert_eq!(shortest(LONGEST), LONGEST_NS);
-        assert_eq!(bucket_of(LONGEST_NS + 1), LONGEST);
+        assert_eq!(shortest(LONGEST_BUCKET), LONGEST_NS);
+        assert_eq!(bucket_of(LONGEST_NS + 1), LONGEST_BUCKET);
         assert_eq!((shortest(BUCKETS - 1), bucket_of(u64::MAX)), (1 << 63, BUCKETS - 1));
     }
 

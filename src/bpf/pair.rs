@@ -7,7 +7,7 @@
 //! the bucket of the delay, or the number of a count, so that a delay costs one look-up. A row has
 //! only the buckets in which there are delays.
 //!
-//! A single event may have a value in place of a delay; then there are no starts.
+//! An event may also add a value instead of a delay. Such a table has no starts.
 //!
 //! A start whose key is the thread or the CPU stays in its map with the time 0 after its end: the
 //! next one needs no lock, and no other CPU can use the key meanwhile. Other starts are removed at

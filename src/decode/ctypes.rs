@@ -72,6 +72,17 @@ pub struct Prototype<Id> {
     pub result: Option<Id>,
 }
 
+impl<Id> Prototype<Id> {
+    /// Returns whether its parameters are in registers and in memory, instead of where the kernel
+    /// finds them.
+    pub fn has_registers(&self) -> bool {
+        let is_found = |location| {
+            matches!(location, ParameterLocation::Argument(_) | ParameterLocation::Named)
+        };
+        !self.parameters.iter().any(|parameter| is_found(parameter.location))
+    }
+}
+
 /// A parameter of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FunctionParameter<Id> {
@@ -103,6 +114,10 @@ pub enum ParameterLocation {
     CallerFrame(i64),
     /// Nowhere: it has this value in each call.
     Constant(i64),
+    /// Where the kernel finds the argument with this number, from 1: `$arg1`.
+    Argument(u16),
+    /// Where the kernel finds the value with this name: `$retval`.
+    Named,
     /// Not known; the reason and what to do, as text behind its name.
     Unknown(&'static str),
 }

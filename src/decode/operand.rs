@@ -21,6 +21,11 @@ pub struct OperandArgument {
 /// Where an argument is. Registers have their names in the kernel's `pt_regs`: `di`, `r8`, `x0`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operand {
+    /// In the variable with this name, at an offset in bytes.
+    Variable(String, i64),
+    /// In memory, at this distance in bytes from the beginning of the probed code's file, if all of
+    /// it were mapped as the code is.
+    Mapped(u64),
     /// In a register.
     Register(&'static str),
     /// In memory, at the address in the register plus the offset in bytes.
@@ -38,6 +43,9 @@ pub enum UnreadableOperand {
     /// Its size is not that of an integer.
     #[error("is not an integer of 1, 2, 4 or 8 bytes")]
     Size,
+    /// The file does not show where the variable is.
+    #[error("is in the variable `{0}`, which the file does not list (it was stripped)")]
+    Variable(String),
     /// The kernel cannot read such an operand.
     #[error("is at `{0}`, which probes cannot read")]
     Place(String),
@@ -80,7 +88,7 @@ fn argument(text: &str) -> Result<OperandArgument, UnreadableOperand> {
     })
 }
 
-/// Parses `%REGISTER`, `$NUMBER` or `OFFSET(%REGISTER)`.
+/// Parses `%REGISTER`, `$NUMBER`, `OFFSET(%REGISTER)`, or `VARIABLE+OFFSET(%rip)`.
 fn x86_operand(text: &str) -> Option<Operand> {
     if let Some(number) = text.strip_prefix('$') {
         return Some(Operand::Constant(integer(number)?));
@@ -89,8 +97,23 @@ fn x86_operand(text: &str) -> Option<Operand> {
         return Some(Operand::Register(x86_register(register)?));
     }
     let (offset, base) = text.strip_suffix(')')?.split_once("(%")?;
+    if base == "rip" {
+        return variable(offset);
+    }
     let offset = if offset.is_empty() { 0 } else { integer(offset)? };
     Some(Operand::Memory(x86_register(base)?, offset))
+}
+
+/// Parses `VARIABLE`, `VARIABLE+OFFSET` or `VARIABLE-OFFSET`. The address of a variable in the
+/// global offset table, `VARIABLE@GOTPCREL`, is not the variable.
+fn variable(text: &str) -> Option<Operand> {
+    let (name, offset) = match text.find(['+', '-']) {
+        Some(at) => (&text[..at], integer(text[at..].trim_start_matches('+'))?),
+        None => (text, 0),
+    };
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '$');
+    let is_name = name.chars().all(is_part) && !name.starts_with(|c: char| c.is_ascii_digit());
+    (is_name && !name.is_empty()).then(|| Operand::Variable(name.to_owned(), offset))
 }
 
 /// Returns the kernel's name of a register, of which the operand may be the lower part.
@@ -157,6 +180,8 @@ impl fmt::Display for Operand {
             Operand::Register(name) => write!(f, "%{name}"),
             Operand::Memory(base, offset) => write!(f, "{offset:+}(%{base})"),
             Operand::Constant(number) => write!(f, "\\{number}"),
+            Operand::Variable(name, offset) => write!(f, "{name}{offset:+}"),
+            Operand::Mapped(offset) => write!(f, "@+{offset:#x}"),
         }
     }
 }
@@ -187,8 +212,16 @@ mod tests {
         ] {
             assert_eq!(fetched(x86_operand, text).as_deref(), Some(wanted), "{text}");
         }
-        for text in ["%ah", "%xmm0", "(%rax,%rbx,4)", "count(%rip)", "8(%rip)", "$", "", "r16"] {
+        for text in ["%ah", "%xmm0", "(%rax,%rbx,4)", "8(%rip)", "$", "", "r16", "(%rip)"] {
             assert_eq!(fetched(x86_operand, text), None, "{text}");
+        }
+        for (text, name, offset) in
+            [("count(%rip)", "count", 0), ("a.1+8(%rip)", "a.1", 8), ("b-0x4(%rip)", "b", -4)]
+        {
+            assert_eq!(x86_operand(text), Some(Operand::Variable(name.to_owned(), offset)));
+        }
+        for text in ["count@GOTPCREL(%rip)", "count+(%rip)", "count+x(%rip)", "+4(%rip)"] {
+            assert_eq!(x86_operand(text), None, "{text}");
         }
     }
 
@@ -213,14 +246,14 @@ mod tests {
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn arguments_have_a_size_and_a_sign() {
-        let found = arguments("-4@%edi 8@-8(%rbp) 1@$7 4f@%xmm0 3@%eax 8@x(%rip)");
+        let found = arguments("-4@%edi 8@-8(%rbp) 1@$7 4f@%xmm0 3@%eax 8@x(%rax,%rbx,4)");
         let of = |size, signed, operand| Ok(OperandArgument { size, signed, operand });
         assert_eq!(found[0], of(4, true, Operand::Register("di")));
         assert_eq!(found[1], of(8, false, Operand::Memory("bp", -8)));
         assert_eq!(found[2], of(1, false, Operand::Constant(7)));
         assert_eq!(found[3], Err(UnreadableOperand::Float));
         assert_eq!(found[4], Err(UnreadableOperand::Size));
-        assert_eq!(found[5], Err(UnreadableOperand::Place("x(%rip)".to_owned())));
+        assert_eq!(found[5], Err(UnreadableOperand::Place("x(%rax,%rbx,4)".to_owned())));
         assert_eq!(found.len(), 6);
         assert_eq!(arguments(&"8@%rax ".repeat(20)).len(), ARGUMENTS_MAX);
         assert!(arguments("").is_empty());

@@ -3,8 +3,12 @@
 //!
 //! Linux reads the fetch arguments of a probe in order, and writes nothing into the record for one
 //! that fails (`store_trace_args()` in kernel/trace/trace_probe_tmpl.h). A number then has the
-//! bytes of an earlier record, and a text the place of the next text. Here the number becomes 0,
+//! bytes of an earlier record, and a text the offset of the next text. Here the number becomes 0,
 //! and the text one that could not be read.
+//!
+//! A probe in the kernel also leaves a number unset whose last pointer is a possible address where
+//! nothing is mapped, such as that of user memory which is not resident. Nothing in the record
+//! shows that.
 
 use crate::base::event::value::read_bits;
 
@@ -26,7 +30,7 @@ pub struct NumberBehindPointers {
     /// Its size in bytes.
     pub size: usize,
     /// Offsets of the pointers, which are in the record as well. If one cannot be followed, it is
-    /// bad itself, or the next one, which the kernel read through it, is 0.
+    /// bad itself, or, in a probe of a program, the next one, which was read through it, is 0.
     pub pointers: Vec<usize>,
 }
 
@@ -35,6 +39,9 @@ const WORD: usize = 4;
 
 /// The largest error number in place of a pointer (`MAX_ERRNO` in include/linux/err.h).
 const ERRNO_MAX: u64 = 4095;
+
+/// Bytes at the beginning of the address space in which nothing is mapped.
+const FIRST_PAGE: u64 = 4096;
 
 impl UnsetValues {
     /// Returns whether the field at this offset is one of them.
@@ -57,7 +64,7 @@ impl UnsetValues {
     /// Clears the values of a record that are not set.
     pub fn clear(&self, raw: &mut [u8]) {
         // A pointer is cleared before the numbers behind it are checked.
-        for number in self.numbers.iter() {
+        for number in &self.numbers {
             if number.is_unset(raw)
                 && let Some(bytes) = raw.get_mut(number.offset..number.offset + number.size)
             {
@@ -65,10 +72,9 @@ impl UnsetValues {
             }
         }
         // The texts are compared with those behind them as the kernel wrote them.
-        for at in 0..self.texts.len() {
+        for (at, &offset) in self.texts.iter().enumerate() {
             if self.is_unset_text(at, raw)
-                && let Some((offset, (start, _))) =
-                    self.texts.get(at).and_then(|offset| Some((*offset, located(raw, *offset)?)))
+                && let Some((start, _)) = located(raw, offset)
                 && let Some(word) = raw.get_mut(offset..offset + WORD)
             {
                 word.copy_from_slice(&(start as u32).to_ne_bytes());
@@ -92,9 +98,16 @@ impl NumberBehindPointers {
     fn is_unset(&self, raw: &[u8]) -> bool {
         self.pointers.iter().any(|at| {
             let pointer = raw.get(*at..*at + 8).map_or(0, |bytes| read_bits(bytes, false));
-            pointer == 0 || pointer >= ERRNO_MAX.wrapping_neg()
+            !is_address(pointer)
         })
     }
+}
+
+/// Returns whether memory may be mapped at an address. The kernel marks the pointers of a list
+/// element that was removed with bits in the middle (`POISON_POINTER_DELTA`).
+fn is_address(pointer: u64) -> bool {
+    let half = if cfg!(target_arch = "x86_64") { matches!(pointer >> 56, 0 | 0xff) } else { true };
+    half && (FIRST_PAGE..ERRNO_MAX.wrapping_neg()).contains(&pointer)
 }
 
 /// Returns the place and the length of the text whose location word is at this offset.
@@ -120,10 +133,14 @@ mod tests {
             (whole, u32::from_ne_bytes(raw[16..].try_into().unwrap()))
         };
         assert_eq!(record(0x1000, 0x2000), (true, 77));
-        for (first, second) in [(0, 0x2000), (0x1000, 0), (u64::MAX - 1, 1), (1, -4095i64 as u64)] {
-            assert_eq!(record(first, second), (false, 0), "{first:#x} {second:#x}");
+        for bad in [0, 8, 0xfff, u64::MAX - 1, -4095i64 as u64] {
+            assert_eq!(record(bad, 0x2000), (false, 0), "{bad:#x}");
+            assert_eq!(record(0x1000, bad), (false, 0), "{bad:#x}");
         }
         assert_eq!(record(0x1000, -4096i64 as u64), (true, 77));
+        assert_eq!(record(0xffff_8880_0000_1000, 0x7fff_0000_0000), (true, 77));
+        let removed = record(0xdead_0000_0000_0100, 0x2000);
+        assert_eq!(removed, if cfg!(target_arch = "x86_64") { (false, 0) } else { (true, 77) });
         // A record that ends early has nothing to clear.
         assert!(!values.all_set(&[]));
         values.clear(&mut [1; 10]);

@@ -84,34 +84,18 @@ impl Filter {
     /// Returns whether it compares text in a task's memory, which the kernel reads only while the
     /// page is resident.
     pub fn reads_user_memory(&self) -> bool {
-        fn reads(node: &FilterNode) -> bool {
-            match node {
-                FilterNode::Is(predicate) => predicate.reading == FieldReading::UserText,
-                FilterNode::Not(inner) => reads(inner),
-                FilterNode::And(nodes) | FilterNode::Or(nodes) => nodes.iter().any(reads),
-            }
-        }
-        reads(&self.root)
+        self.root.has(&|predicate| predicate.reading == FieldReading::UserText)
     }
 
-    /// Returns whether it reads a value that the kernel may not have read: it compares what else is
-    /// in the record.
+    /// Returns whether it reads a value that the kernel may leave unset in a record: the kernel
+    /// would compare whatever bytes are there.
     pub fn reads_unset(&self, format: &Format) -> bool {
         let may_be_unset = |field: &Field| {
             let is_text = field.kind == FieldKind::DataLoc(Element::Fetched);
             is_text || format.unset.has(field.offset)
         };
-        fn reads(node: &FilterNode, is_wanted: &dyn Fn(&str) -> bool) -> bool {
-            match node {
-                FilterNode::Is(predicate) => is_wanted(&predicate.field),
-                FilterNode::Not(inner) => reads(inner, is_wanted),
-                FilterNode::And(nodes) | FilterNode::Or(nodes) => {
-                    nodes.iter().any(|node| reads(node, is_wanted))
-                }
-            }
-        }
         format.fields.iter().any(may_be_unset)
-            && reads(&self.root, &|name| format.field(name).is_some_and(may_be_unset))
+            && self.root.has(&|one| format.field(&one.field).is_some_and(may_be_unset))
     }
 
     /// Returns the filter without the conditions that [`Filter::to_kernel`] prints as `text`; None
@@ -209,6 +193,17 @@ enum FilterOperand {
 }
 
 impl FilterNode {
+    /// Returns whether any of its conditions is a wanted one.
+    fn has(&self, is_wanted: &dyn Fn(&Predicate) -> bool) -> bool {
+        match self {
+            FilterNode::Is(predicate) => is_wanted(predicate),
+            FilterNode::Not(inner) => inner.has(is_wanted),
+            FilterNode::And(nodes) | FilterNode::Or(nodes) => {
+                nodes.iter().any(|node| node.has(is_wanted))
+            }
+        }
+    }
+
     fn for_event(&mut self, event: &str, format: &Format) {
         match self {
             FilterNode::Is(predicate) if predicate.is_of_task(event, format) => {

@@ -189,9 +189,11 @@ const PARSERS: &[ParseEvent] = &[
 ];
 
 /// The prefixes of names that are looked up.
-pub static PREFIXES: [NamePrefix; 6] = {
-    let [kprobe, kretprobe, uprobe, uretprobe, usdt] = function::PREFIXES;
-    [kprobe, kretprobe, uprobe, uretprobe, usdt, breakpoint::PREFIX]
+pub static PREFIXES: [NamePrefix; 9] = {
+    let [kprobe, kretprobe, uprobe, uretprobe, usdt, fprobe, fretprobe, tprobe] =
+        function::PREFIXES;
+    let mem = breakpoint::PREFIX;
+    [kprobe, kretprobe, uprobe, uretprobe, usdt, fprobe, fretprobe, tprobe, mem]
 };
 
 /// Returns the names that match a pattern; None if it is not a pattern of its kind.

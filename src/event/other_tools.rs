@@ -39,10 +39,9 @@ pub const OTHER_TOOLS: &[OtherTool] = rows! {
     "perf": ["probe"]
         "name the function as an event: `-e kprobe:FUNCTION`, `-e uprobe:FILE:FUNCTION`";
     "perf": ["ftrace"] "`trace -e kprobe:FUNCTION`, or `nested` for calls inside calls";
-    "perf": ["fprobe:"] "`kprobe:FUNCTION` for a call, `kretprobe:FUNCTION` for a return";
-    "perf": ["tprobe:"] "`SYSTEM:EVENT`, the tracepoint itself; `perilune list` shows all";
-    "perf": ["eprobe:"] "`SYSTEM:EVENT`, the event itself; a script reads all of its fields";
-    "perf": ["rawtp:"] "`SYSTEM:EVENT`, the tracepoint; `perilune list` shows all";
+    "perf": ["eprobe:"]
+        "`SYSTEM:EVENT`, with the strings of system calls, or `tprobe:`; perf cannot read eprobes";
+    "perf": ["rawtp:"] "`SYSTEM:EVENT`, or `tprobe:TRACEPOINT` with members of its arguments";
     "perf": ["annotate"] "`profile --lines` has source lines";
     "perf": ["c2c"] "a script reads `e._data_level`, `e._data_snoop` and `e._addr`";
     "perf": ["mem"] "a script reads `e._data_level`, `e._weight` and `e._addr`";
@@ -97,13 +96,14 @@ pub const OTHER_TOOLS: &[OtherTool] = rows! {
     "bpftrace": ["bpftrace"] "`eval CODE`; see docs/one-liners.md";
     "bpftrace": ["kfunc:"] "`kprobe:FUNCTION`, with its parameters by name";
     "bpftrace": ["fentry:"] "`kprobe:FUNCTION`, with its parameters by name";
-    "bpftrace": ["kretfunc:"] "`kretprobe:FUNCTION`, with `retval`";
-    "bpftrace": ["fexit:"] "`kretprobe:FUNCTION`, with `retval`";
+    "bpftrace": ["kretfunc:"] "`fretprobe:FUNCTION`, or `kretprobe:FUNCTION` with `retval`";
+    "bpftrace": ["fexit:"] "`fretprobe:FUNCTION`, or `kretprobe:FUNCTION` with `retval`";
     "bpftrace": ["watchpoint:"] "`mem:ADDRESS/LEN:rw`";
     "bpftrace": ["tracepoint:"] "`SYSTEM:EVENT`, without a prefix";
     "bpftrace": ["t:"] "`SYSTEM:EVENT`, without a prefix";
-    "bpftrace": ["rawtracepoint:"] "`SYSTEM:EVENT`, the tracepoint; `perilune list` shows all";
-    "bpftrace": ["rt:"] "`SYSTEM:EVENT`, the tracepoint; `perilune list` shows all";
+    "bpftrace": ["rawtracepoint:"]
+        "`SYSTEM:EVENT`, or `tprobe:TRACEPOINT` with members of its arguments";
+    "bpftrace": ["rt:"] "`SYSTEM:EVENT`, or `tprobe:TRACEPOINT` with members of its arguments";
     "bpftrace": ["k:"] "`kprobe:FUNCTION`";
     "bpftrace": ["kr:"] "`kretprobe:FUNCTION`";
     "bpftrace": ["u:"] "`uprobe:FILE:FUNCTION`";
@@ -223,8 +223,8 @@ mod tests {
         assert!(hint("multi-trace", "hide<").contains("'--than TIME'"));
         assert!(attribute_hint("role").contains("one '-e' for each stage"));
         assert_eq!(attribute_hint("rol"), "");
-        assert!(event_hint("fprobe:vfs_read").contains("'kprobe:FUNCTION' for a call"));
-        assert_eq!((&*event_hint("sched:x"), &*hint("", "fprobe:")), ("", ""));
+        assert!(event_hint("fexit:vfs_read").contains("'fretprobe:FUNCTION', or 'kret"));
+        assert_eq!((&*event_hint("sched:x"), &*hint("", "fexit:")), ("", ""));
         assert!(hint("rundelay", "-e").contains("'--filter' selects tasks"));
     }
 }

@@ -74,7 +74,7 @@ struct AggregatesState {
     /// Losses of the aggregates that were freed.
     missed: RefCell<Coverage>,
     /// States that scripts have counted as unmatched; compiled Lua increments it in place.
-    unmatched: Box<Cell<f64>>,
+    unmatched: Cell<f64>,
     /// Numbers of the aggregates that are never drawn, because their monitor is the source of
     /// another one's events.
     undrawn: RefCell<Vec<usize>>,
@@ -109,7 +109,7 @@ impl Aggregates {
             names: RefCell::default(),
             left: Cell::default(),
             missed: RefCell::default(),
-            unmatched: Box::default(),
+            unmatched: Cell::default(),
             undrawn: RefCell::default(),
             emitted: RefCell::default(),
             stack_functions: RefCell::default(),

@@ -308,7 +308,7 @@ impl PerfEvents<'_> {
                     self.probe = Some(probe);
                 }
                 Err(why) => {
-                    let call = RefusedCall::CreateProbe(point.of_kernel);
+                    let call = RefusedCall::CreateProbe(point.type_);
                     let name = &self.opening.event.name;
                     opened.omitted.add(self.opening, Refusal::new(name, call, errno(&why)))?;
                     return Ok(AcceptedFilter::default());

@@ -8,6 +8,7 @@ mod in_file;
 mod in_kernel;
 mod kernel_parameters;
 mod kernel_symbols;
+mod traced;
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -17,7 +18,7 @@ use anyhow::Result;
 use crate::event::kind::breakpoint::{FoundSymbol, SymbolFinder};
 use crate::event::kind::function::typed::register_names;
 use crate::event::kind::function::{
-    FunctionLocation, FunctionName, Functions, ProbeKind, ProbeValues,
+    CodeLocation, FunctionLocation, FunctionName, Functions, ProbeKind, ProbeValues,
 };
 use in_file::ProgramFile;
 use in_kernel::KernelFunctions;
@@ -55,6 +56,14 @@ impl MachineFunctions {
         Ok(program)
     }
 
+    fn kernel_function(&self, location: CodeLocation<'_>) -> Result<FunctionLocation> {
+        let known = match location {
+            CodeLocation::Function(name, _) => self.kernel(false)?.has(name),
+            CodeLocation::Address(_) => true,
+        };
+        self.kernel(!known)?.find(location)
+    }
+
     /// Returns the kernel's functions. With `anew` they are read again, since modules are loaded
     /// and unloaded.
     fn kernel(&self, anew: bool) -> Result<Rc<KernelFunctions>> {
@@ -70,11 +79,9 @@ impl Functions for MachineFunctions {
     fn find(&self, named: &FunctionName) -> Result<FunctionLocation> {
         match &named.file {
             Some(file) => self.program(file)?.find(named),
+            None if named.kind.pmu().is_none() => self.traced(named),
             None => {
-                let mut found = match self.kernel(false)?.find(named.location()) {
-                    Err(_) => self.kernel(true)?.find(named.location()),
-                    found => found,
-                }?;
+                let mut found = self.kernel_function(named.location())?;
                 self.kernel_parameters.add(named, &mut found)?;
                 Ok(found)
             }
@@ -89,6 +96,7 @@ impl Functions for MachineFunctions {
     ) -> Result<Vec<String>> {
         match &of.file {
             Some(file) => self.program(file)?.names(of.kind, wanted, most),
+            None if of.kind.pmu().is_none() => self.traced_names(of.kind, wanted, most),
             None => match self.kernel(false)?.names(wanted, most) {
                 none if none.is_empty() => Ok(self.kernel(true)?.names(wanted, most)),
                 found => Ok(found),
@@ -97,6 +105,9 @@ impl Functions for MachineFunctions {
     }
 
     fn parameters(&self, of: &FunctionName, path: &[&str]) -> Vec<String> {
+        if of.kind.pmu().is_none() {
+            return self.traced_parameters(of, path).unwrap_or_default();
+        }
         let Ok(found) = self.find(of) else { return Vec::new() };
         let mut names = match (of.kind, &of.file) {
             (ProbeKind::Kprobe, _) => self.kernel_parameters.names(of, path),

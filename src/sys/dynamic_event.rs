@@ -1,9 +1,8 @@
-//! Probes on functions, as events that this process makes in tracefs.
+//! Probes, as events that this process makes in tracefs.
 //!
-//! An event is a line of `uprobe_events` or `kprobe_events`, with a number like that of a
-//! tracepoint (Documentation/trace/{uprobetracer,kprobetrace}.rst). It is made in the group
-//! `perilune_PID` and removed with its last perf event. Those of a process that was killed stay,
-//! without effect, until perilune makes its next one.
+//! An event is a line of a file such as `uprobe_events` ([`ProbeType`]), with a number like that of
+//! a tracepoint. It is made in the group `perilune_PID` and removed with its last perf event. Those
+//! of a process that was killed stay, without effect, until perilune makes its next one.
 //!
 //! The PMUs `uprobe` and `kprobe` need no such line, but each perf event of theirs is a probe of
 //! its own. With one per CPU, all of them run at each call; and if the thread is moved between two
@@ -17,17 +16,17 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
-use super::probe_list::probe_list;
+use super::probe_type::ProbeType;
 use super::tasks::any_alive;
 use super::tracefs::Tracefs;
 
 /// Where an event is raised, and what is read there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProbePoint<'a> {
-    /// A function of the kernel by name, or the path of a file; without blanks.
+    /// The type of the event.
+    pub type_: ProbeType,
+    /// A function or tracepoint of the kernel by name, or the path of a file; without blanks.
     pub place: &'a CStr,
-    /// Whether `place` is a function of the kernel.
-    pub of_kernel: bool,
     /// Whether it fires when the function returns, instead of at its call.
     pub at_return: bool,
     /// The instructions that raise it, at least one; their arguments have the same names and types.
@@ -50,7 +49,8 @@ pub struct ProbeSite {
 /// its perf events must be closed by then.
 #[derive(Debug)]
 pub struct DynamicEvent {
-    /// The file that lists events of this kind.
+    type_: ProbeType,
+    /// The file that lists events of this type.
     list: PathBuf,
     group: String,
     name: String,
@@ -72,14 +72,17 @@ const REMOVALS: (u32, Duration) = (20, Duration::from_millis(10));
 impl ProbePoint<'_> {
     /// Returns the lines that make the event, one for each site.
     fn lines(&self, group: &str, name: &str) -> impl Iterator<Item = String> {
-        let kind = if self.at_return { 'r' } else { 'p' };
-        let head = format!("{kind}:{group}/{name} {}", self.place.to_string_lossy());
+        let letter = self.type_.letter(self.at_return);
+        let by_suffix = self.at_return && self.type_ == ProbeType::Fprobe;
+        let place = self.place.to_string_lossy();
+        let head =
+            format!("{letter}:{group}/{name} {place}{}", if by_suffix { "%return" } else { "" });
         self.sites.iter().map(move |site| {
             let &ProbeSite { offset, semaphore, ref arguments } = site;
-            let mut line = match (self.of_kernel, offset) {
-                (true, 0) => head.clone(),
-                (true, _) => format!("{head}+{offset:#x}"),
-                (false, _) => format!("{head}:{offset:#x}"),
+            let mut line = match (self.type_, offset) {
+                (ProbeType::Uprobe, _) => format!("{head}:{offset:#x}"),
+                (_, 0) => head.clone(),
+                (_, _) => format!("{head}+{offset:#x}"),
             };
             line.extend(semaphore.map(|counter| format!("({counter:#x})")));
             if !arguments.is_empty() {
@@ -101,7 +104,7 @@ impl DynamicEvent {
         let tracefs =
             Tracefs::find().map_err(|refusal| io::Error::from_raw_os_error(refusal.errno))?;
         SWEPT.call_once(|| sweep(tracefs.root()));
-        let list = tracefs.root().join(probe_list(point.of_kernel));
+        let list = tracefs.root().join(point.type_.list());
         let group = format!("{GROUP}{}", std::process::id());
         for _ in 0..TRIES {
             let name = format!("p{}", NEXT.fetch_add(1, Ordering::Relaxed));
@@ -113,6 +116,7 @@ impl DynamicEvent {
                 Ok(()) => {
                     // Removes the event if one of the following steps fails.
                     let mut event = DynamicEvent {
+                        type_: point.type_,
                         list,
                         id: 0,
                         group: group.clone(),
@@ -139,9 +143,9 @@ impl DynamicEvent {
         &self.format
     }
 
-    /// Returns whether it is a probe in the kernel.
-    pub fn of_kernel(&self) -> bool {
-        self.list.ends_with(probe_list(true))
+    /// Returns its type.
+    pub fn type_(&self) -> ProbeType {
+        self.type_
     }
 }
 
@@ -171,7 +175,8 @@ fn append(list: &Path, line: &str) -> io::Result<()> {
 /// Removes the events of processes that no longer exist, and those of an earlier process with this
 /// one's ID. The kernel refuses to remove an event that is in use.
 fn sweep(root: &Path) {
-    for list in [false, true].map(|in_kernel| root.join(probe_list(in_kernel))) {
+    let lists = [ProbeType::Uprobe, ProbeType::Kprobe, ProbeType::Tprobe];
+    for list in lists.map(|type_| root.join(type_.list())) {
         let Ok(text) = fs::read_to_string(&list) else { continue };
         for (group, name) in text.lines().filter_map(left_by_perilune) {
             // An event that cannot be removed has no effect.
@@ -203,7 +208,7 @@ mod tests {
         };
         let sites = [site(0x1139, None, ""), site(0x1200, Some(0x4010), "arg1=%di:s32")];
         let place = c"/proc/self/fd/7";
-        let file = ProbePoint { place, of_kernel: false, at_return: false, sites: &sites };
+        let file = ProbePoint { type_: ProbeType::Uprobe, place, at_return: false, sites: &sites };
         assert_eq!(
             lines(file),
             [
@@ -212,8 +217,15 @@ mod tests {
             ]
         );
         let entry = [ProbeSite::default()];
-        let kernel = ProbePoint { place: c"f", of_kernel: true, at_return: true, sites: &entry };
+        let type_ = ProbeType::Kprobe;
+        let kernel = ProbePoint { type_, place: c"f", at_return: true, sites: &entry };
         assert_eq!(lines(kernel), ["r:perilune_7/p0 f"]);
+        let fprobe = ProbePoint { type_: ProbeType::Fprobe, ..kernel };
+        assert_eq!(lines(fprobe), ["f:perilune_7/p0 f%return"]);
+        let arguments = [site(0, None, "id=$arg2:s64")];
+        let (type_, place) = (ProbeType::Tprobe, c"sys_enter");
+        let tprobe = ProbePoint { type_, place, at_return: false, sites: &arguments };
+        assert_eq!(lines(tprobe), ["t:perilune_7/p0 sys_enter id=$arg2:s64"]);
         let inside = [site(4, None, "")];
         let kernel = ProbePoint { at_return: false, sites: &inside, ..kernel };
         assert_eq!(lines(kernel), ["p:perilune_7/p0 f+0x4"]);

@@ -80,7 +80,7 @@ impl PerfEvent {
         let landed = attr_fallback::descend(attr, |attr| open_exactly(attr, target, member))
             .map_err(|errno| {
                 let call = match member.probe {
-                    Some(probe) => RefusedCall::OpenProbe(probe.of_kernel(), attr, target),
+                    Some(probe) => RefusedCall::OpenProbe(probe.type_(), attr, target),
                     None => RefusedCall::Open(attr, target),
                 };
                 Refusal::new(name, call, errno)

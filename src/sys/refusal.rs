@@ -16,6 +16,7 @@ pub use probe::FUNCTIONS_NEED_ROOT;
 
 use super::attr::{Attr, PerfTarget};
 use super::privileges::Privileges;
+use super::probe_type::ProbeType;
 use perf_event_open_sys::bindings as b;
 use permission::{is_tracepoint_of_kernels_own, permission};
 use probe::{create_probe, probe};
@@ -42,10 +43,10 @@ const ENOTSUPP: i32 = 524;
 pub enum RefusedCall<'a> {
     /// `perf_event_open(2)`.
     Open(&'a Attr, PerfTarget),
-    /// Creating a probe in tracefs; true if it is in the kernel.
-    CreateProbe(bool),
+    /// Creating a probe in tracefs.
+    CreateProbe(ProbeType),
     /// `perf_event_open(2)` of such a probe.
-    OpenProbe(bool, &'a Attr, PerfTarget),
+    OpenProbe(ProbeType, &'a Attr, PerfTarget),
     /// `mmap(2)` of a ring with this many data pages.
     Map(usize),
     /// `PERF_EVENT_IOC_SET_FILTER`.
@@ -72,9 +73,8 @@ impl Refusal {
     pub fn from_facts(what: &str, call: RefusedCall<'_>, errno: i32, facts: &Privileges) -> Self {
         let why = match call {
             RefusedCall::Open(attr, target) => open(attr, target, errno, facts),
-            RefusedCall::CreateProbe(of_kernel) => create_probe(of_kernel, errno, facts),
-            RefusedCall::OpenProbe(of_kernel, attr, target) => match probe(of_kernel, errno, facts)
-            {
+            RefusedCall::CreateProbe(type_) => create_probe(type_, errno, facts),
+            RefusedCall::OpenProbe(type_, attr, target) => match probe(type_, errno, facts) {
                 Some(why) if attr.as_raw().branch_sample_type == 0 => why.to_owned(),
                 _ => open(attr, target, errno, facts),
             },

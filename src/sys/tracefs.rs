@@ -5,6 +5,7 @@
 //! with other tracers. See Documentation/trace/events.rst.
 
 use super::errno::errno;
+use super::probe_type::ProbeType;
 use super::refusal::{Refusal, RefusedCall};
 use crate::base::text::unescape::unescape;
 use std::ffi::{CStr, CString, OsString};
@@ -55,6 +56,11 @@ impl Tracefs {
     /// Returns where it is mounted.
     pub fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// Returns whether this kernel makes events of a type on request, as the README shows.
+    pub fn has_probes(&self, type_: ProbeType) -> bool {
+        read(&self.root.join("README")).is_ok_and(|text| type_.is_in(&text))
     }
 
     /// Returns all tracepoints that can be opened, as system and name, sorted.

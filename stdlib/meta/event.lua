@@ -21,6 +21,9 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---@field exclude? perilune.Exclude modes that are not counted or sampled
 ---@field task? string the field with the thread that the event is about, if not the current thread
 ---@field all_tasks? boolean all tasks and CPUs, also those that -C, -p or a COMMAND does not select
+--- Functions have the registers of their calls instead of their parameters, also of those in a
+--- list: many functions of a file, or of the kernel, then share one BPF link.
+---@field registers? boolean
 ---@field hide_self? boolean omit perilune's own events, scheduler events included
 ---@field max_stack? integer maximum number of frames of a call chain
 ---@field cpus? string only these CPUs: `"0-3,8"`

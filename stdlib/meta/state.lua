@@ -116,8 +116,9 @@ local h = {}
 ---@param how? perilune.Window
 function h:between(from, to, how) end
 
---- Counts a state whose beginning or end has no record as unmatched, where none is kept in a
---- `pending`: `if task[e._cpu] ~= e.prev_pid then unmatched() end`.
+--- Counts a state as unmatched: its beginning or end has no record. A `pending` counts its own.
+---
+---     if task[e._cpu] ~= e.prev_pid then unmatched() end
 function unmatched() end
 
 --- A number per CPU: `local last = per_cpu(0)`, then `last[e._cpu] = e._time`. Use `-math.huge` for

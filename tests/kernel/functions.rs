@@ -23,6 +23,7 @@ pub(crate) mod many;
 pub(crate) mod parameters;
 pub(crate) mod refusals;
 pub(crate) mod tools;
+pub(crate) mod traced;
 pub(crate) mod usdt;
 
 live_tests! {

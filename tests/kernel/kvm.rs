@@ -109,7 +109,8 @@ fn boot(unpacked: &OsStr) -> String {
     let kernel = of_kernel.iter().find(is_kernel).expect("the package has a kernel");
     let folder = tempfile::tempdir().expect("a temporary folder");
     let image = root(&of_kernel, folder.path());
-    // One thread emulates both CPUs in turns: of two, one may spin for what the other would do.
+    // One thread emulates both CPUs in turns. With two threads, one CPU may spin while it waits
+    // for the other.
     let machine = ["-accel", "tcg,thread=single", "-cpu", "max,+svm", "-m", "1024", "-smp", "2"];
     let output = Command::new("timeout")
         .args(["-k", "1", PATIENCE, "qemu-system-x86_64", "-nographic", "-no-reboot"])

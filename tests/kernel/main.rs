@@ -168,6 +168,7 @@ fn main() -> ExitCode {
         functions::parameters::tests(),
         functions::refusals::tests(),
         functions::tools::tests(),
+        functions::traced::tests(),
         functions::usdt::tests(),
         #[cfg(target_arch = "x86_64")]
         kvm::tests(),

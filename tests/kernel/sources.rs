@@ -53,6 +53,7 @@ fn the_emitted_states_of_a_task_are_its_sleeps() {
     let run = watch(&["trace", "-e", "task-state/-S -g/", "-p", &pid.to_string()], load);
     let sleeps: Vec<_> =
         events(&run, "task-state").into_iter().filter(|e| e["tid_"] == pid).collect();
+    // A sleep begins with its timer, the state with the switch away, a little later.
     let long = |e: &&&Value| e["delay_us"].as_f64().is_some_and(|us| us >= 19_000.0);
     assert_eq!(sleeps.iter().filter(long).count(), ROUNDS as usize, "{:?}", run.objects);
     assert!(sleeps.iter().all(|e| e["state"] == "S" && e["stack"].is_array()), "{sleeps:?}");

@@ -244,6 +244,24 @@ fn a_part_of_the_data_source_is_reported_with_the_fields_to_read() {
 }
 
 #[test]
+fn a_misspelt_register_is_reported_with_those_that_there_are() {
+    for body in [
+        "print(e._regs.rip)",
+        "local all = e._user_regs if all then print(all.rip) end",
+        "if e.prio == -12345 then print(e._regs.ip, e._regs.rip) end",
+    ] {
+        let why = begin(monitor("", body)).err().map_or(String::new(), |why| why.to_string());
+        assert!(why.starts_with("t.lua:3: no register 'rip'; the registers are "), "{body}: {why}");
+        assert!(why.contains("ip, "), "{why}");
+    }
+    let correct = [
+        ("", "print(e._regs.ip, e._user_regs.sp)"),
+        ("", "local regs = e._regs regs = { rip = 1 } print(regs.rip)"),
+    ];
+    assert_eq!(others(&correct, None), [""; 0]);
+}
+
+#[test]
 fn a_handler_of_several_events_is_judged_for_each_and_a_glob_for_all_together() {
     let text = |init: &str, sample: &str| {
         format!(

@@ -1,29 +1,20 @@
-//! Numbers that the kernel would cut to the width of the field that they are compared with.
+//! Numbers that the kernel would truncate to the width of the field that they are compared with.
 
 use super::check::{Class, Subject};
-use super::{Filter, FilterNode, FilterOperand, Op, Predicate};
+use super::{Filter, FilterOperand, Op, Predicate};
 use crate::decode::format::{Field, Format};
 
 impl Filter {
     /// Returns whether the kernel would compare with another number than the one that was typed:
-    /// `len > 300` with 44 if `len` has 8 bits. The number may be another one with the same bits,
-    /// such as 4294967295 for -1, where that makes no difference.
-    pub fn cuts_number(&self, format: &Format) -> bool {
-        fn cuts(node: &FilterNode, format: &Format) -> bool {
-            match node {
-                FilterNode::Is(predicate) => predicate.cuts_number(format),
-                FilterNode::Not(inner) => cuts(inner, format),
-                FilterNode::And(nodes) | FilterNode::Or(nodes) => {
-                    nodes.iter().any(|node| cuts(node, format))
-                }
-            }
-        }
-        cuts(&self.root, format)
+    /// `len > 300` with 44 if `len` has 8 bits. As in the kernel, and not as in C, `==` and `!=`
+    /// compare the bits of a field of at least 32: 4294967295 equals the -1 of an int.
+    pub fn truncates_number(&self, format: &Format) -> bool {
+        self.root.has(&|predicate| predicate.truncates_number(format))
     }
 }
 
 impl Predicate {
-    fn cuts_number(&self, format: &Format) -> bool {
+    fn truncates_number(&self, format: &Format) -> bool {
         match (&self.value, self.subject(format)) {
             (FilterOperand::Number { value, .. }, Some(Subject::Field(field, Class::Number))) => {
                 !fits(*value, field, self.op)
@@ -33,7 +24,7 @@ impl Predicate {
     }
 }
 
-/// Returns whether comparing a field with a number cut to its width is the same as in C.
+/// Returns whether a number may be compared with a field in the field's width.
 fn fits(value: i128, field: &Field, op: Op) -> bool {
     let bits = 8 * field.size as u32;
     if !(8..=64).contains(&bits) {
@@ -56,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_beyond_the_field_is_cut() {
+    fn a_number_beyond_the_field_is_truncated() {
         let format = Format::parse(
             "name: test\nID: 1\nfield:signed char a; offset:8; size:1; signed:1;\n\
              field:unsigned char b; offset:9; size:1; signed:0;\n\
@@ -65,7 +56,7 @@ mod tests {
              field:unsigned long g; offset:24; size:8; signed:0;\n",
         )
         .unwrap();
-        for (filter, cut) in [
+        for (filter, truncated) in [
             ("a == -1", false),
             ("a == 255", true),
             ("a & 128", false),
@@ -85,7 +76,7 @@ mod tests {
             ("CPU == 3 && COMM == \"a\"", false),
         ] {
             let parsed = Filter::parse(filter).unwrap();
-            assert_eq!(parsed.cuts_number(&format), cut, "{filter}");
+            assert_eq!(parsed.truncates_number(&format), truncated, "{filter}");
         }
     }
 }

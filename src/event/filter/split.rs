@@ -8,8 +8,8 @@
 //! In user space, a part in the kernel's language keeps the kernel's meaning ([`BoundFilter`]:
 //! unterminated text, globs with a `!`), so a condition means the same in both places. Any other
 //! part is a C expression, and so is one with a number beyond the range of its field, which the
-//! kernel would cut: `len > 300` is never true of 8 bits. A quoted text has no escapes, as in the
-//! kernel.
+//! kernel would truncate: `len > 300` is never true of 8 bits. A quoted text has no escapes, as in
+//! the kernel.
 
 mod boolean_structure;
 #[cfg(test)]
@@ -188,7 +188,19 @@ impl<'a> Reader<'a> {
         depth: usize,
         take: &mut dyn FnMut(Range<usize>, SpanKind) -> Result<(), SyntaxError>,
     ) -> Result<(), SyntaxError> {
-        match self.part(&span, depth)? {
+        let part = match self.part(&span, depth)? {
+            // Only the conjuncts that read such a value are for user space.
+            SpanKind::Kernel(filter) if filter.reads_unset(self.format) => {
+                match (BooleanStructure { text: self.text }).of(&span)? {
+                    Some(joint @ (BooleanNode::All(_) | BooleanNode::Inner(_))) => {
+                        SpanKind::Joined(joint)
+                    }
+                    _ => SpanKind::Kernel(filter),
+                }
+            }
+            part => part,
+        };
+        match part {
             SpanKind::Joined(BooleanNode::All(spans)) => {
                 spans.into_iter().try_for_each(|span| self.conjuncts(span, depth + 1, take))
             }
@@ -297,7 +309,7 @@ impl<'a> Reader<'a> {
     fn for_kernel(&self, text: &str) -> Result<Filter, SyntaxError> {
         let filter = Filter::parse(text)?.for_event(self.event, self.format);
         filter.check(self.event, self.format)?;
-        if filter.cuts_number(self.format) {
+        if filter.truncates_number(self.format) {
             return Err(self.fault(0, "a number is beyond the range of the field"));
         }
         Ok(filter)

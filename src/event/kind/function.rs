@@ -1,11 +1,13 @@
 //! Function events: `kprobe:FUNCTION` and `uprobe:FILE:FUNCTION` at the call of a function,
 //! `kretprobe:` and `uretprobe:` at its return, `FUNCTION+OFFSET` at an instruction inside of it;
-//! and USDT probes, `usdt:FILE:PROVIDER:NAME`.
+//! USDT probes, `usdt:FILE:PROVIDER:NAME`; and, where the kernel has them, `fprobe:FUNCTION`,
+//! `fretprobe:FUNCTION` and `tprobe:TRACEPOINT`.
 //!
 //! Each is made as an event in tracefs ([`crate::sys::dynamic_event`]) and opened like a
-//! tracepoint. A sample of a USDT probe, or of a function whose parameters are known ([`typed`]),
-//! has a raw record with the values that the kernel read ([`fetched`]). Any other sample has
-//! registers instead: those of the arguments or of the return value, inside a function all of them.
+//! tracepoint. A sample of a function whose parameters are known ([`typed`]), and of any probe that
+//! is not a kprobe or uprobe, has a raw record with the values that the kernel read ([`fetched`]).
+//! Any other sample has registers instead: those of the arguments or of the return value, inside a
+//! function all of them.
 //! A [`Format`] describes where each register lies, so code for tracepoint records handles these
 //! samples as well.
 
@@ -100,7 +102,7 @@ impl EventProperties for FunctionEvent {
     }
 
     fn probe(&self) -> Option<ProbePoint<'_>> {
-        Some(self.place.point(self.kind.at_return()))
+        Some(self.place.point(self.kind))
     }
 
     fn is_user_entry(&self) -> bool {
@@ -108,7 +110,8 @@ impl EventProperties for FunctionEvent {
     }
 
     fn without_parameters(&self, name: &str) -> Option<Event> {
-        let has_parameters = self.raw_format().is_some() && self.kind != ProbeKind::Usdt;
+        let has_parameters = self.raw_format().is_some()
+            && matches!(self.kind, ProbeKind::Kprobe | ProbeKind::Uprobe);
         has_parameters.then(|| {
             let mut place = FunctionLocation { values: ProbeValues::Call, ..self.place.clone() };
             place.sites.iter_mut().for_each(|site| site.arguments.clear());
@@ -161,8 +164,9 @@ impl EventProperties for FunctionEvent {
             _ if self.kind == ProbeKind::Usdt => {
                 format!("a USDT probe with {}", counted(sites, "site"))
             }
+            _ if self.kind == ProbeKind::Tprobe => "a tracepoint with its arguments".to_owned(),
             ProbeValues::Registers => "an instruction of a function".to_owned(),
-            ProbeValues::Call if self.kind.at_return() => "a function when it returns".to_owned(),
+            _ if self.kind.at_return() => "a function when it returns".to_owned(),
             _ => "a function when it is called".to_owned(),
         }
     }
@@ -171,6 +175,9 @@ impl EventProperties for FunctionEvent {
         let ip = match self.kind {
             ProbeKind::Kprobe => "the address after the probe",
             ProbeKind::Kretprobe => "an address in the return trampoline of the kernel",
+            ProbeKind::Fprobe => "the address of the function",
+            ProbeKind::Fretprobe => "an address in the function",
+            ProbeKind::Tprobe => "the address behind the tracepoint",
             ProbeKind::Uprobe | ProbeKind::Usdt => "the address of the probe",
             ProbeKind::Uretprobe => "the return address",
         };
@@ -221,7 +228,7 @@ pub fn describe(
     }
     check_kernel(named.kind, read).map_err(|why| anyhow!("{name}: {why}"))?;
     let place = functions.find(named).map_err(|why| anyhow!("{name}: {why:#}"))?;
-    if named.kind.at_return() && place.values != ProbeValues::Call {
+    if named.kind.at_return() && place.values == ProbeValues::Registers {
         bail!("{name}: a return has no offset in the function; omit it");
     }
     let mut format = format(named.kind, &place.values);
@@ -258,13 +265,13 @@ pub fn matching(
     Ok(found.iter().map(|name| glob.with(name)).collect())
 }
 
-/// Checks whether this kernel has probes of a kind. Where it has their PMU, it has the file in
-/// tracefs, too (`CONFIG_KPROBE_EVENTS`, `CONFIG_UPROBE_EVENTS`).
+/// Checks whether this kernel has probes of a kind with a PMU. Where it has the PMU, it also has
+/// the file in tracefs (`CONFIG_KPROBE_EVENTS`, `CONFIG_UPROBE_EVENTS`).
 ///
 /// # Errors
 /// It has none.
 pub fn check_kernel(kind: ProbeKind, read: &ReadPmu<'_>) -> Result<()> {
-    let pmu = kind.pmu();
+    let Some(pmu) = kind.pmu() else { return Ok(()) };
     match pmu::type_of(pmu, read) {
         Ok(_) => Ok(()),
         _ => bail!(
@@ -308,7 +315,7 @@ fn bits(registers: &[(&str, u32)]) -> u64 {
 fn format(kind: ProbeKind, values: &ProbeValues) -> Format {
     const WORD: usize = 8;
     if let ProbeValues::Fetched(arguments) = values {
-        return fetched::record_format(kind.prefix(), arguments, kind.of_file());
+        return fetched::record_format(kind, arguments);
     }
     let registers = registers_of(kind, values).unwrap_or_default();
     let all = bits(registers);

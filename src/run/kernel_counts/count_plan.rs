@@ -146,7 +146,7 @@ impl CountPlan<'_> {
         for text in &count.keys {
             event.key.push(match lowered(text)? {
                 KernelExpr::Integer(..) if count.mixed => {
-                    return Err("integers of different types share a column".to_owned());
+                    return Err("values of different types share a column".to_owned());
                 }
                 KernelExpr::Integer(node, _) => KeyPart::Integer(node),
                 KernelExpr::Text(text) => KeyPart::Text(text),

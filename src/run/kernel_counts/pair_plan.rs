@@ -185,17 +185,20 @@ fn part(text: &str, format: &Format) -> Result<KeyPart, Reason> {
 }
 
 fn integer(text: &str, format: &Format) -> Result<IntegerNode, Reason> {
-    match part(text, format)? {
-        KeyPart::Integer(node) => Ok(node),
-        KeyPart::Text(_) => Err(format!("`{text}`, a text")),
-    }
+    typed_integer(text, format).map(|(node, _)| node)
 }
 
 /// Returns an expression whose values have no sign.
 fn unsigned(text: &str, format: &Format) -> Result<IntegerNode, Reason> {
+    match typed_integer(text, format)? {
+        (_, IntegerWidth { signed: true, .. }) => Err(format!("`{text}` may be negative")),
+        (node, _) => Ok(node),
+    }
+}
+
+fn typed_integer(text: &str, format: &Format) -> Result<(IntegerNode, IntegerWidth), Reason> {
     match KernelExpr::parse(text, format).map_err(|why| why.to_string())? {
-        KernelExpr::Integer(node, IntegerWidth { signed: false, .. }) => Ok(node),
-        KernelExpr::Integer(..) => Err(format!("`{text}` may be negative")),
+        KernelExpr::Integer(node, width) => Ok((node, width)),
         KernelExpr::Text(_) => Err(format!("`{text}`, a text")),
     }
 }

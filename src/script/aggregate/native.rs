@@ -36,7 +36,7 @@ impl Aggregates {
         native.set("strings", LightUserData(leaf::pointer(&self.0.strings)))?;
         native.set("intern", LightUserData(leaf::intern()))?;
         native.set("cpus", self.0.shared.cpus)?;
-        // The cell does not move: it is boxed, and lives as long as the aggregates.
+        // The cell does not move, since the aggregates are shared.
         native.set("unmatched", LightUserData(self.0.unmatched.as_ptr().cast()))?;
         let simple = AGGREGATE_KINDS.iter().filter(|kind| kind.prelude.is_none());
         native.set("simple_kinds", lua.create_sequence_from(simple.map(|kind| kind.name))?)?;

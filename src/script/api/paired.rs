@@ -105,5 +105,9 @@ fn read_count(count: &Table, aggregates: &Aggregates) -> mlua::Result<DeclaredPa
 /// Returns the number of the aggregate in a field.
 fn number(aggregates: &Aggregates, of: &Table, field: impl mlua::IntoLua) -> mlua::Result<usize> {
     let number = aggregates.number(&of.get::<Value>(field)?);
-    number.ok_or_else(|| mlua::Error::runtime("between takes objects of latency, hist and kv"))
+    number.ok_or_else(|| {
+        mlua::Error::runtime(
+            "histogram takes { HISTOGRAM, columns = { … } }, and counts a list of { KV, … }",
+        )
+    })
 }

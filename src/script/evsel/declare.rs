@@ -69,7 +69,14 @@ impl Declarer {
             }
             Err(why) => return Err(format!("{why:#}")),
         };
-        let events = self.with_members(&chosen, &options.sampling, events)?;
+        let mut events = self.with_members(&chosen, &options.sampling, events)?;
+        if options.registers {
+            for event in &mut events {
+                if let Some(plain) = event.kind().without_parameters(&event.name) {
+                    *event = Rc::new(plain);
+                }
+            }
+        }
         for event in &events {
             options.task.as_deref().map_or(Ok(()), |field| names_thread(event, field))?;
         }

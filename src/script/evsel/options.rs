@@ -23,9 +23,11 @@ pub(in crate::script) struct EvselOptions {
     pub(in crate::script) extra: SampleFields,
     pub(in crate::script) optional: bool,
     pub(in crate::script) title: Option<String>,
+    /// Whether functions have the registers of their calls instead of their parameters.
+    pub(in crate::script) registers: bool,
 }
 
-const NAMES: [&str; 17] = [
+const NAMES: [&str; 18] = [
     "stack",
     "fields",
     "count",
@@ -41,6 +43,7 @@ const NAMES: [&str; 17] = [
     "all_tasks",
     "hide_self",
     "functions",
+    "registers",
     "group",
     "cgroup",
 ];
@@ -123,6 +126,7 @@ impl EvselOptions {
             "title" => self.title = Some(text(key, value)?),
             "fields" => self.extra = listed(&text(key, value)?)?,
             "functions" => sampling.functions = true,
+            "registers" => self.registers = true,
             "task" => self.task = Some(text(key, value)?),
             // `cgroup` is also a field of perf_event_attr: a number sets that field.
             "cgroup" if matches!(value, Value::String(_)) => {

@@ -16,18 +16,22 @@ impl Host {
     pub fn sample_parts(&self) -> mlua::Result<Vec<SampleParts>> {
         let roles = self.roles();
         let mut parts = vec![SampleParts::ALL; roles.len()];
+        let declared = self.declared_counts()?;
         if self.has_state() || self.deepest_source() > 0 {
             return Ok(parts);
         }
         for (index, role) in roles.iter().enumerate() {
             if may_omit_parameters(role) {
-                parts[index].parameters = self.dispatch.parts_read(index)?.parameters;
+                let count = declared.iter().find(|(_, of_count)| of_count.contains(&index));
+                parts[index].parameters = match count {
+                    Some((count, _)) => reads_fields(count),
+                    None => self.dispatch.parts_read(index)?.parameters,
+                };
             }
         }
         if self.ordered {
             return Ok(parts);
         }
-        let declared = self.declared_counts()?;
         let mut counted = BTreeSet::new();
         for (count, of_count) in &declared {
             let read = read_by_count(count);
@@ -77,14 +81,34 @@ const OF_PROCESS: [&str; 3] = ["_pid", "_stack", "_text"];
 /// Returns the parts that the expressions of a count read.
 fn read_by_count(count: &DeclaredCount) -> SampleParts {
     let mut parts = SampleParts { time: false, process: false, ..SampleParts::ALL };
-    for text in count.keys.iter().chain(&count.sums).chain(&count.name) {
-        let Ok(tree) = c::parse(text) else { return SampleParts::ALL };
-        tree.walk(&mut |node| {
-            if let ExprKind::Name(name) = &node.kind {
-                parts.time |= OF_TIME.contains(&name.as_str());
-                parts.process |= OF_PROCESS.contains(&name.as_str());
-            }
-        });
-    }
-    parts
+    let all_known = each_name(count, &mut |name| {
+        parts.time |= OF_TIME.contains(&name);
+        parts.process |= OF_PROCESS.contains(&name);
+    });
+    if all_known { parts } else { SampleParts::ALL }
+}
+
+/// Returns whether the expressions of a count read fields of the event itself.
+fn reads_fields(count: &DeclaredCount) -> bool {
+    let mut reads = false;
+    let all_known =
+        each_name(count, &mut |name| reads |= !name.starts_with('_') || name == "_text");
+    reads || !all_known
+}
+
+/// Calls `take` with each name in the expressions of a count. Returns false if one of them cannot
+/// be parsed.
+fn each_name(count: &DeclaredCount, take: &mut dyn FnMut(&str)) -> bool {
+    let mut expressions = count.keys.iter().chain(&count.sums).chain(&count.name);
+    expressions.all(|text| {
+        let tree = c::parse(text).ok();
+        tree.is_some_and(|tree| {
+            tree.walk(&mut |node| {
+                if let ExprKind::Name(name) = &node.kind {
+                    take(name);
+                }
+            });
+            true
+        })
+    })
 }

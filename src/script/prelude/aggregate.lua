@@ -251,10 +251,10 @@ function env.per_cpu(init)
   return cpus
 end
 
-local states = cast("double *", native.unmatched)
+local unmatched_count = cast("double *", native.unmatched)
 
 --- unmatched(): counts a state whose beginning or end has no record.
-function env.unmatched() states[0] = states[0] + 1 end
+function env.unmatched() unmatched_count[0] = unmatched_count[0] + 1 end
 
 --- perins([column]): with --perins this column, or the column of the instance; else false.
 function env.perins(column)

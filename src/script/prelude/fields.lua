@@ -90,14 +90,18 @@ end
 
 -- Possible contents of a slot: the record; a value computed from its event alone; a constant; a
 -- function or object of the runtime (WORD); the result of such a function for a value of the event
--- (ANSWER); the number `_data_src` (SOURCE); or one of the script's functions. Nothing is known
--- about a slot that is absent.
-local RECORD, EVENT, PLAIN, WORD, ANSWER, SOURCE = 1, 2, 3, 4, 5, 6
+-- (ANSWER); the number `_data_src` (SOURCE); registers (REGISTERS); or one of the script's
+-- functions. Nothing is known about a slot that is absent.
+local RECORD, EVENT, PLAIN, WORD, ANSWER, SOURCE, REGISTERS = 1, 2, 3, 4, 5, 6, 7
+local PARTED = { _data_src = SOURCE, _regs = REGISTERS, _user_regs = REGISTERS }
 local function made_of(x, y)
-  if x == SOURCE then x = EVENT end
-  if y == SOURCE then y = EVENT end
+  if x == SOURCE or x == REGISTERS then x = EVENT end
+  if y == SOURCE or y == REGISTERS then y = EVENT end
   return (x == EVENT or x == PLAIN) and (y == EVENT or y == PLAIN) and math.min(x, y) or nil
 end
+
+local SOURCE_PARTS = "`_data_src` is a number; its parts are the fields _data_op, _data_level, "
+  .. "_data_snoop, _data_tlb and _data_lock"
 
 --- Returns what a slot holds after it was assigned the value `v` of the script.
 local function held(v)
@@ -167,9 +171,10 @@ local function misread(f, fields, looked)
       elseif i.op == "TGETS" and x == RECORD then
         if not fields[i.k] and not (first and first < pc) then first = pc end
         holds[i.a] = i.k ~= "_event" and i.k ~= "_text" and EVENT or nil -- these show the fields
-        if i.k == "_data_src" then holds[i.a] = SOURCE end
-      elseif i.op == "TGETS" and x == SOURCE then
-        if not (first and first < pc) then first, parts[pc] = pc, true end
+        holds[i.a] = PARTED[i.k] or holds[i.a]
+      elseif i.op == "TGETS" and (x == SOURCE or x == REGISTERS) then
+        local why = x == SOURCE and SOURCE_PARTS or exports.not_a_register(i.k)
+        if why and not (first and first < pc) then first, parts[pc] = pc, why end
         holds[i.a] = EVENT
       elseif i.op == "MOV" then holds[i.a] = y
       elseif i.op == "TGETS" and x == WORD then holds[i.a] = WORD
@@ -185,7 +190,7 @@ local function misread(f, fields, looked)
     end
   end
   while #todo > 0 do walk(table.remove(todo)) end
-  if first then return (parts[first] and "_data_src." or "") .. code[first].k, f, first end
+  if first then return code[first].k, f, first, parts[first] end
   return unpack(below)
 end
 
@@ -197,18 +202,14 @@ return function(handler, name, roles)
   for _, role in ipairs(roles) do
     for field in pairs(getters_of(role)) do fields[field] = true end
   end
-  local field, f, pc = misread(handler, fields, {})
+  local field, f, pc, part = misread(handler, fields, {})
   if not field then return end
   for _, role in ipairs(roles) do
     near = nearest(role, field)
     if near:find "did you mean" or near:find "^: " then break end
   end
   local at = funcinfo(f, pc)
-  if field:find("_data_src.", 1, true) == 1 then
-    local parts = "_data_op, _data_level, _data_snoop, _data_tlb and _data_lock"
-    return ("%s:%d: `_data_src` is a number; its parts are the fields %s"):format(
-      at.source:match "([^@=/]*)$", at.currentline, parts)
-  end
+  if part then return ("%s:%d: %s"):format(at.source:match "([^@=/]*)$", at.currentline, part) end
   return ("%s:%d: %s has no field '%s'%s"):format(
     at.source:match "([^@=/]*)$", at.currentline, name, field, near)
 end

@@ -16,21 +16,41 @@ local MANY = 20
 local USAGE = "between takes two evsels and a table: "
   .. "calls:between(enter, exit, { key = \"_tid\" })"
 
---- Returns the sides of a start or an end: an evsel, a table with one and its own expressions, or a
---- list of such tables.
-local function sides_of(list, of)
+local USAGE_OF_MEASURE = "measure takes an evsel and a table: "
+  .. "sizes:measure(ev, { value = \"len\" })"
+
+--- Returns the sides of a list: an evsel, a table with one and its own expressions, or a list of
+--- such tables. `side_of(own)` returns a side without its event, or nil without an expression.
+local function sides_of(list, usage, side_of)
   if entry_of(list) then list = { { list } }
   elseif type(list) == "table" and entry_of(list[1]) then list = { list } end
-  if type(list) ~= "table" or #list == 0 then error(USAGE, 0) end
+  if type(list) ~= "table" or #list == 0 then error(usage, 0) end
   local sides = {}
-  for i, side in ipairs(list) do
-    local entry = type(side) == "table" and entry_of(side[1])
-    local key = entry and (side.key or of.key)
-    if not key then error(USAGE, 0) end
-    sides[i] = { entry = entry, key = key, where = side.where, same = side.same or of.same,
-      rows = side.rows or {} }
+  for i, own in ipairs(list) do
+    local entry = type(own) == "table" and entry_of(own[1])
+    local side = entry and side_of(own)
+    if not side then error(usage, 0) end
+    side.entry, sides[i] = entry, side
   end
   return sides
+end
+
+--- Returns the sides of a start or an end.
+local function paired_events(list, of)
+  return sides_of(list, USAGE, function(own)
+    local key = own.key or of.key
+    return key and { key = key, where = own.where, same = own.same or of.same,
+      rows = own.rows or {} }
+  end)
+end
+
+--- Returns the events of `measure`. They are no pairs, so all have the same key.
+local function measured_events(list, of)
+  return sides_of(list, USAGE_OF_MEASURE, function(own)
+    local value = own.value or of.value
+    return value and { key = "0", value = value, where = own.where or of.where,
+      rows = own.rows or of.rows or {} }
+  end)
 end
 
 --- Compiles expressions over the record of a side.
@@ -68,12 +88,11 @@ local function handler(side, template, parts, up)
     up.met, parts.met = compiled({ side.where }, side, "number"),
       "if up_met(e) == 0 then return end"
   end
-  if side.key then up.key = compiled({ side.key }, side) end
   local names = {}
   for name in pairs(up) do names[#names + 1] = name end
   for i, name in ipairs(names) do names[i] = ("local up_%s = up.%s"):format(name, name) end
   local code = fill(template, parts)
-  return loadstring("local up = ...\n" .. concat(names, "\n") .. code, "=perilune:between")(up)
+  return loadstring("local up = ...\n" .. concat(names, "\n") .. code, "=perilune:pairs")(up)
 end
 
 --- Returns the arguments of `add` behind the first one.
@@ -125,22 +144,16 @@ return function(e)
   $met
   $own
   local value = up_value(e)
-  $unsigned
+  if up_type(value) == "string" then value = up_tonumber(value) end
   up_times:add(value$columns)
   $histogram
 end]]
 
---- Returns the number of 64 bits that do not fit a double, whose text has a sign.
-local function without_sign(text)
-  local digits = text:match "^%-(0x%x+)$"
-  return digits and 2^64 - tonumber(digits) or tonumber(text)
-end
-
 --- Returns the handler of an event with a value.
 local function value_handler(side, plan)
-  local value, types = compiled({ side.value }, side, "number")
-  local up = { times = plan.times, value = value,
-    histogram = plan.histogram and plan.histogram[1] }
+  -- A value that a double cannot hold is text with its sign, whatever its type.
+  local up = { times = plan.times, value = (compiled({ side.value }, side, "number", true)),
+    type = type, tonumber = tonumber, histogram = plan.histogram and plan.histogram[1] }
   local own, columns = {}, {}
   for i = 1, plan.columns do
     columns[i] = "0"
@@ -153,20 +166,13 @@ local function value_handler(side, plan)
       columns[i] = "v" .. i
     end
   end
-  local is_unsigned = types[1] == "unsigned" or types[1] == "pointer"
-  up.large = is_unsigned and without_sign or nil
-  local unsigned = is_unsigned and [[
-    if up_type(value) == "string" then value = up_large(value)
-    elseif value < 0 then value = value + 2^64 end]]
-  up.type = is_unsigned and type or nil
-  return handler(side, VALUE, { unsigned = unsigned or "", own = concat(own, "\n"),
-    columns = listed(columns),
+  return handler(side, VALUE, { own = concat(own, "\n"), columns = listed(columns),
     histogram = histogram_code("value", plan, columns) }, up)
 end
 
 --- Returns the handler of a start, which keeps the values of the expressions `kept`.
 local function start_handler(side, plan, kept)
-  local up = { open = plan.open, nested = plan.nested }
+  local up = { open = plan.open, nested = plan.nested, key = (compiled({ side.key }, side)) }
   local names = {}
   for i = 1, #kept do names[i] = "v" .. i end
   local passed = #kept > 0 and ", up_kept(e)" or ""
@@ -179,7 +185,8 @@ end
 --- Returns the handler of an end.
 local function finish_handler(side, plan)
   local up = { open = plan.open, times = plan.times, nested = plan.nested, longer = plan.longer,
-    pair = plan.pair, histogram = plan.histogram and plan.histogram[1] }
+    pair = plan.pair, histogram = plan.histogram and plan.histogram[1],
+    key = (compiled({ side.key }, side)) }
   local own, names, columns = {}, {}, {}
   for i = 1, plan.columns do
     if not plan.wanted[i] then columns[i] = "0"
@@ -281,7 +288,6 @@ local function declare_pairs(plan, starts, finishes, of)
   -- An event of both sides is an end before it is a start.
   for _, side in ipairs(finishes) do add(side, finish_handler(side, plan)) end
   for _, side in ipairs(starts) do add(side, start_handler(side, plan, side.kept)) end
-  set()
   declared {
     times = plan.times, open = plan.open, starts = starts, finishes = finishes,
     present = plan.present, fields = fields, counts = plan.counts,
@@ -290,6 +296,7 @@ local function declare_pairs(plan, starts, finishes, of)
     needs = of.pair and (of.needs or "a handler takes the pairs")
       or of.age and "a maximum age of starts" or nil,
   }
+  set()
 end
 
 --- Adds the delays between the events `start` and `finish` to `times`, a latency with the plan
@@ -300,30 +307,10 @@ function exports.between(times, spec, start, finish, of)
     wanted = {}, counts = of.counts or {}, longer = of.longer or nil, pair = of.pair or nil,
     histogram = of.histogram or nil }
   local ok, why = pcall(function()
-    declare_pairs(plan, sides_of(start, of), sides_of(finish, of), of)
+    declare_pairs(plan, paired_events(start, of), paired_events(finish, of), of)
   end)
   if not ok then error(why, 3) end
   return plan.open
-end
-
-local USAGE_OF_MEASURE = "measure takes an evsel and a table: "
-  .. "sizes:measure(ev, { value = \"len\" })"
-
---- Returns the events of `measure`, and their expressions.
-local function measured_events(list, of)
-  if entry_of(list) then list = { { list } }
-  elseif type(list) == "table" and entry_of(list[1]) then list = { list } end
-  if type(list) ~= "table" or #list == 0 then error(USAGE_OF_MEASURE, 0) end
-  local sides = {}
-  for i, side in ipairs(list) do
-    local entry = type(side) == "table" and entry_of(side[1])
-    local value = entry and (side.value or of.value)
-    if not value then error(USAGE_OF_MEASURE, 0) end
-    -- All values of a key are added, so there is no key of a pair.
-    sides[i] = { entry = entry, value = value, where = side.where or of.where,
-      rows = side.rows or of.rows or {} }
-  end
-  return sides
 end
 
 --- Adds values of single events to `times`, a latency with the plan `spec`: see `latency:measure`
@@ -337,11 +324,10 @@ function exports.measure(times, spec, events, of)
     local sides = measured_events(events, of)
     local set, add = handlers_of "the values"
     for _, side in ipairs(sides) do add(side, value_handler(side, plan)) end
-    set()
-    for _, side in ipairs(sides) do side.key = "0" end
     declared { times = times, starts = {}, finishes = sides, present = plan.present, fields = "",
       counts = {}, threads = false, histogram = plan.histogram,
-      needs = plan.mixed and "integers of different types share a column" or nil }
+      needs = plan.mixed and "values of different types share a column" or nil }
+    set()
   end)
   if not ok then error(why, 3) end
 end

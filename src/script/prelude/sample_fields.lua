@@ -98,13 +98,17 @@ end
 local position = {}                                        -- register → index in the list
 for i, name in ipairs(registers) do position[name] = i - 1 end
 
+--- Returns the message about a name that is not of a register; nil if it is.
+function exports.not_a_register(name)
+  if position[name] then return nil end
+  return ("no register '%s'; the registers are %s"):format(tostring(name),
+    table.concat(registers, ", "))
+end
+
 --- Returns a register; nil if the sample has none, as user registers in a kernel thread.
 local function register(s, row, name)
   local at = position[name]
-  if not at then
-    return error(("no register '%s'; the registers are %s"):format(
-      tostring(name), table.concat(registers, ", ")), 2)
-  end
+  if not at then return error(exports.not_a_register(name), 2) end
   if tonumber(sampled(s, row)) ~= #registers then return nil end
   return exact(element(s, row, at))
 end

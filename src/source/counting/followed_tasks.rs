@@ -46,8 +46,10 @@ pub(super) struct FollowedTasks {
     unfollowed: Option<BpfMap>,
     cgroups: Option<(BpfMap, u32)>,
     held: Vec<HeldTracepoint>,
-    /// The program that removes a thread at its end.
-    end: Option<(Rc<Event>, BpfProgram)>,
+    /// The event at the end of a thread, the attached program that removes the thread until the
+    /// programs that count are attached, and its code: the kernel attaches a program to an event
+    /// once.
+    end: Option<(Rc<Event>, HeldTracepoint, Vec<u64>)>,
 }
 
 impl FollowedTasks {
@@ -96,25 +98,28 @@ impl FollowedTasks {
             held.push(HeldTracepoint::attach(&program, event, cpu)?);
         }
         let end = end.ok_or_else(|| refused(libc::EINVAL))?;
-        let end = BpfProgram::load(BpfProgramType::Tracepoint, &end)?;
+        let program = BpfProgram::load(BpfProgramType::Tracepoint, &end)?;
+        let early = HeldTracepoint::attach(&program, &watched.end, cpu)?;
         Ok(FollowedTasks {
             threads: Some(threads),
             unfollowed: Some(unfollowed),
             cgroups: None,
             held,
-            end: Some((watched.end.clone(), end)),
+            end: Some((watched.end.clone(), early, end)),
         })
     }
 
-    /// Removes threads that end from now on. Must be called when the programs that count are
-    /// attached: the kernel runs those of one event in the order in which they were attached, and
-    /// the end of a thread may be counted.
+    /// Removes threads that end from now on after their end was counted. Must be called when the
+    /// programs that count are attached: the kernel runs those of one event in the order in which
+    /// they were attached.
     ///
     /// # Errors
     /// The kernel refuses the event or the attachment.
     pub(super) fn remove_ended(&mut self, cpu: u32) -> Result<(), Refusal> {
-        if let Some((event, program)) = self.end.take() {
+        if let Some((event, early, code)) = self.end.take() {
+            let program = BpfProgram::load(BpfProgramType::Tracepoint, &code)?;
             self.held.push(HeldTracepoint::attach(&program, &event, cpu)?);
+            drop(early);
         }
         Ok(())
     }

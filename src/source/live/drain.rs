@@ -134,14 +134,14 @@ impl Live {
         let own = decoder.hide_self && sample.pid == self.own_pid;
         if !(foreign || own) {
             let (at, tasks) = (self.clock.since_start(time), self.tasks.as_ref());
-            let is_copy = decoder.has_unset(sample.raw);
-            if let (true, Some(unset)) = (is_copy, &decoder.unset) {
+            let unset = decoder.unset_in(sample.raw);
+            if let Some(unset) = unset {
                 self.cleared.clear();
                 self.cleared.extend_from_slice(sample.raw);
                 unset.clear(&mut self.cleared);
                 sample.raw = &self.cleared;
             }
-            push(&mut self.batch, decoder, &sample, (at, weight, is_copy), tasks, sink);
+            push(&mut self.batch, decoder, &sample, (at, weight, unset.is_some()), tasks, sink);
         } else if let Some(counts) = &decoder.counts {
             counts.pass(&sample);
         }

@@ -53,7 +53,7 @@ impl Opening {
         let probes = members.map(|member| match member.event.kind().probe() {
             None => Ok(None),
             Some(point) => DynamicEvent::create(point).map(Some).map_err(|why| {
-                let call = RefusedCall::CreateProbe(point.of_kernel);
+                let call = RefusedCall::CreateProbe(point.type_);
                 Refusal::new(&member.event.name, call, errno(&why)).into()
             }),
         });

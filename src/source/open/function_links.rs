@@ -21,6 +21,7 @@ use crate::sys::bpf::{
 };
 use crate::sys::dynamic_event::ProbePoint;
 use crate::sys::errno::errno;
+use crate::sys::probe_type::ProbeType;
 use crate::sys::refusal::{Refusal, RefusedCall};
 
 /// Minimum number of functions for a link.
@@ -170,12 +171,12 @@ fn groups<'a>(
 
 /// Returns None if the file does not exist.
 fn place_of(point: &ProbePoint<'_>, hides_self: bool) -> Option<LinkPlace> {
-    let file = match point.of_kernel {
-        true => None,
-        false => {
+    let file = match point.type_ {
+        ProbeType::Uprobe => {
             let file = std::fs::metadata(point.place.to_str().ok()?).ok()?;
             Some((file.dev(), file.ino()))
         }
+        _ => None,
     };
     Some(LinkPlace { file, at_return: point.at_return, hides_self })
 }
@@ -186,7 +187,7 @@ fn linkable(opening: &Opening) -> Option<ProbePoint<'_>> {
     let point = event.kind().probe()?;
     let [site] = point.sites else { return None };
     let is_plain = event.kind().raw_format().is_none() && site.semaphore.is_none();
-    let is_entry = !(point.of_kernel && site.offset > 0);
+    let is_entry = point.type_ == ProbeType::Uprobe || site.offset == 0;
     let is_writable = event.is_writable_by_program(sampling) && sampling.cgroup.is_none();
     (is_plain && is_entry && is_writable).then_some(point)
 }

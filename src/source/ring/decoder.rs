@@ -207,10 +207,10 @@ impl Decoder {
         self.sample_counts.iter().filter(own).map(|(_, count)| count.get()).sum()
     }
 
-    /// Returns whether a record has values that the kernel did not set.
+    /// Returns how to clear a record with values that the kernel did not set; None if it has none.
     #[inline(always)]
-    pub(in crate::source) fn has_unset(&self, raw: &[u8]) -> bool {
-        self.unset.as_ref().is_some_and(|unset| !unset.all_set(raw))
+    pub(in crate::source) fn unset_in(&self, raw: &[u8]) -> Option<&UnsetValues> {
+        self.unset.as_deref().filter(|unset| !unset.all_set(raw))
     }
 
     /// Returns whether any role takes what is written now.

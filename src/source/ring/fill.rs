@@ -69,8 +69,8 @@ fn whole_at(
     let ev = decoder.whole?;
     let sample = decoder.sample(bytes, cpu, earliest)?;
     let is_own = decoder.hide_self && sample.pid == own_pid;
-    let usual = sample.tid != ENDED && !is_own && decoder.span.holds(sample.time);
-    let usual = usual && !decoder.has_unset(sample.raw);
+    let is_whole = !is_own && decoder.unset_in(sample.raw).is_none();
+    let usual = sample.tid != ENDED && is_whole && decoder.span.holds(sample.time);
     if !usual || decoder.chained.is_some_and(|chained| !chained.is_complete(sample.callchain)) {
         return None;
     }

@@ -151,14 +151,16 @@ impl ProgramFile {
             _ if named.kind == ProbeKind::Usdt => self.usdt(named),
             CodeLocation::Function(name, 0) => {
                 let start = self.entry(name)?;
-                let mut location = self.inside(name, start, 0)?;
+                let mut location = self.inside(Some(name), start, 0)?;
                 self.add_parameters(named, start, &mut location)?;
                 Ok(location)
             }
             _ if named.paths().is_some() => {
                 bail!("only a FUNCTION by its name has parameters; omit the parentheses")
             }
-            CodeLocation::Function(name, offset) => self.inside(name, self.entry(name)?, offset),
+            CodeLocation::Function(name, offset) => {
+                self.inside(Some(name), self.entry(name)?, offset)
+            }
             CodeLocation::Address(address) => self.at_address(address),
         }
     }
@@ -243,7 +245,7 @@ impl ProgramFile {
 
     /// Returns the file with all symbols of a stripped one.
     fn symbols_apart(&self) -> Option<Object> {
-        if has_all(&self.object)? {
+        if has_symbol_table(&self.object)? {
             return None;
         }
         let (root, inside) = rooted(&self.path);
@@ -275,7 +277,7 @@ impl ProgramFile {
         let file = self.path.display();
         let hint = match near.is_empty() {
             false => did_you_mean(&near),
-            true if self.apart.is_none() && has_all(&self.object) == Some(false) => {
+            true if self.apart.is_none() && has_symbol_table(&self.object) == Some(false) => {
                 "; all but its exported symbols were stripped: install its debug symbols".to_owned()
             }
             true => format!(
@@ -370,9 +372,8 @@ fn refused(path: &Path, why: &std::io::Error) -> anyhow::Error {
     }
 }
 
-/// Returns whether a file has its whole symbol table; None if it is not
-/// an ELF file.
-fn has_all(object: &Object) -> Option<bool> {
+/// Returns whether a file has its whole symbol table; None if it is not an ELF file.
+fn has_symbol_table(object: &Object) -> Option<bool> {
     Some(elf(object)?.functions(SymbolTable::All).next().is_some())
 }
 

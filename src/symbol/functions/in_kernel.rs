@@ -49,6 +49,11 @@ impl KernelFunctions {
         Ok(KernelFunctions { names, forbidden })
     }
 
+    /// Returns whether there is a function of this name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.names.binary_search_by(|other| (**other).cmp(name)).is_ok()
+    }
+
     /// Returns a function, or an instruction inside of it. The kernel checks that one begins there.
     ///
     /// # Errors

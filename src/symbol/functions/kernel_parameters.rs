@@ -13,6 +13,9 @@ use crate::event::kind::function::{
 /// Types of the kernel without its modules.
 const BTF: &str = "/sys/kernel/btf/vmlinux";
 
+pub(super) const NO_TYPES: &str =
+    "this kernel does not describe its types (/sys/kernel/btf/vmlinux, CONFIG_DEBUG_INFO_BTF)";
+
 /// The types of the running kernel, read when a parameter is first requested: 20 to 40 ms.
 #[derive(Default)]
 pub(super) struct KernelParameters(OnceCell<Option<BtfTypes>>);
@@ -30,12 +33,7 @@ impl KernelParameters {
         if named.kind != ProbeKind::Kprobe {
             bail!("a return has no parameters, only retval; omit the parentheses");
         }
-        let types = self.types().ok_or_else(|| {
-            anyhow!(
-                "this kernel does not describe its types ({BTF}, CONFIG_DEBUG_INFO_BTF); use \
-                 arg1 to arg6"
-            )
-        })?;
+        let types = self.types().ok_or_else(|| anyhow!("{NO_TYPES}; use arg1 to arg6"))?;
         let prototype = types
             .prototype(name)
             .ok_or_else(|| anyhow!("{BTF} does not describe this function; use arg1 to arg6"))?;
@@ -53,7 +51,8 @@ impl KernelParameters {
         types.prototype(name).map_or(Vec::new(), |found| names_behind(types, &found, path))
     }
 
-    fn types(&self) -> Option<&BtfTypes> {
+    /// Returns the types; None if the kernel does not describe them ([`NO_TYPES`]).
+    pub(super) fn types(&self) -> Option<&BtfTypes> {
         self.0.get_or_init(|| BtfTypes::parse(std::fs::read(BTF).ok()?)).as_ref()
     }
 }

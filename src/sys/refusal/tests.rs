@@ -56,20 +56,42 @@ fn a_refused_probe_is_explained_for_its_function() {
     let privileged = Privileges { perfmon: true, ..facts() };
     let (create, kernel, program) = (
         RefusedCall::CreateProbe,
-        RefusedCall::OpenProbe(true, &plain, CPU0),
-        RefusedCall::OpenProbe(false, &plain, CPU0),
+        RefusedCall::OpenProbe(ProbeType::Kprobe, &plain, CPU0),
+        RefusedCall::OpenProbe(ProbeType::Uprobe, &plain, CPU0),
     );
-    let branches = RefusedCall::OpenProbe(false, &with_branches, CPU0);
+    let branches = RefusedCall::OpenProbe(ProbeType::Uprobe, &with_branches, CPU0);
     for (call, errno, facts, why) in [
         (branches, libc::EOPNOTSUPP, &privileged, "it has no branch records"),
-        (create(true), libc::EACCES, &facts(), "permission denied; functions need root"),
-        (create(false), libc::EACCES, &privileged, "permission denied; functions need root"),
-        (create(false), libc::EROFS, &privileged, "tracefs is mounted read-only"),
+        (
+            create(ProbeType::Kprobe),
+            libc::EACCES,
+            &facts(),
+            "permission denied; functions need root",
+        ),
+        (
+            create(ProbeType::Uprobe),
+            libc::EACCES,
+            &privileged,
+            "permission denied; functions need root",
+        ),
+        (create(ProbeType::Uprobe), libc::EROFS, &privileged, "tracefs is mounted read-only"),
         (kernel, libc::EACCES, &facts(), "permission denied; functions need root"),
         (program, libc::EACCES, &privileged, "permission denied even to root"),
-        (create(true), libc::ENOENT, &privileged, "the kernel cannot find the function"),
+        (
+            create(ProbeType::Kprobe),
+            libc::ENOENT,
+            &privileged,
+            "the kernel cannot find the function",
+        ),
         (kernel, libc::EINVAL, &privileged, "the kernel does not allow a probe on this function"),
-        (create(true), libc::EADDRNOTAVAIL, &privileged, "several functions have this name"),
+        (
+            create(ProbeType::Kprobe),
+            libc::EADDRNOTAVAIL,
+            &privileged,
+            "several functions have this name",
+        ),
+        (create(ProbeType::Tprobe), libc::ENOENT, &privileged, "the kernel cannot find the trac"),
+        (create(ProbeType::Fprobe), libc::EINVAL, &privileged, "the kernel cannot trace this"),
         (program, libc::EIO, &privileged, "its file system does not support probes"),
         (program, 524, &privileged, "the kernel cannot put a probe on this instruction"),
         (program, libc::EMFILE, &privileged, "no file descriptor is left"),

@@ -9,6 +9,7 @@ live_tests! {
     calls_and_returns_of_a_kernel_function_have_the_values_of_the_caller,
     calls_of_kernel_functions_by_glob_are_counted_exactly_by_one_link,
     probes_of_a_killed_run_are_removed_by_the_next,
+    numbers_behind_pointers_that_lead_nowhere_are_0,
 }
 
 /// Reads 1, 2 … N bytes of its own file.
@@ -78,4 +79,35 @@ fn probes_of_a_killed_run_are_removed_by_the_next() {
     let run = program.watched(&["trace", "-e", "kprobe:vfs_read(count)/count <= 300/"], N, 0);
     assert!(run.of("event").count() >= N as usize, "{}", run.stderr);
     assert!(!read().contains(":perilune_"), "{}", read());
+}
+
+/// Asks for N sleeps of 777 ns, each followed by two at addresses where nothing is mapped.
+const SLEEPS: &str = r#"
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+static void asked(void *time) { syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, time, 0); }
+int main(int argc, char **argv) {
+    for (long i = 0, n = atol(argv[1]); i < n; i++) {
+        struct timespec time = { 0, 777 };
+        asked(&time);
+        asked((void *)8);
+        asked(0);
+    }
+    return 0;
+}
+"#;
+
+fn numbers_behind_pointers_that_lead_nowhere_are_0() {
+    with_kprobes();
+    let program = Program::of(SLEEPS, &[]);
+    for (condition, passed) in [("", 3), ("/uts_tv_nsec == 0/", 2), ("/uts_tv_nsec == 777/", 1)] {
+        let event = format!("kprobe:get_timespec64(uts.tv_nsec){condition}");
+        let run = program.watched(&["trace", "-e", &event], N, 0);
+        assert_eq!(run.of("event").count() as u32, passed * N, "{condition}: {}", run.stderr);
+        let slept = if condition.ends_with("0/") { 0 } else { i128::from(N) };
+        assert_eq!(sum(&run, "uts_tv_nsec"), 777 * slept, "{condition}");
+        run.is_complete();
+    }
 }

@@ -12,6 +12,7 @@ live_tests! {
     an_instruction_inside_a_function_is_probed_by_offset_and_by_address,
     an_offset_inside_an_instruction_is_refused_with_its_neighbours,
     an_address_of_a_stripped_program_is_probed,
+    an_address_behind_a_symbol_without_a_size_is_checked_in_its_own_function,
     an_instruction_of_a_kernel_function_is_probed_by_offset,
 }
 
@@ -57,15 +58,17 @@ fn an_instruction_inside_a_function_is_probed_by_offset_and_by_address() {
     }
 }
 
+/// Returns whether a place in the program can be probed, and the message.
+fn described(program: &Program, place: &str) -> (bool, String) {
+    let words = ["list", "-v", &program.function("uprobe", place)];
+    let out = Command::new(env!("CARGO_BIN_EXE_perilune")).args(words).output().expect("it runs");
+    (out.status.success(), String::from_utf8_lossy(&out.stderr).into_owned())
+}
+
 fn an_offset_inside_an_instruction_is_refused_with_its_neighbours() {
     let program = Program::built(&[]);
     let all = instructions(&program, "minus");
-    let described = |name: &str| {
-        let words = ["list", "-v", &program.function("uprobe", name)];
-        let out = Command::new(env!("CARGO_BIN_EXE_perilune")).args(words).output();
-        let out = out.expect("it runs");
-        (out.status.success(), String::from_utf8_lossy(&out.stderr).into_owned())
-    };
+    let described = |name: &str| described(&program, name);
     for offset in 1..all[all.len() - 1] - all[0] {
         let place = format!("minus+{offset:#x}");
         let (accepted, why) = described(&place);
@@ -97,13 +100,9 @@ fn an_address_of_a_stripped_program_is_probed() {
     let (first, last) = (all[0], all[all.len() - 1]);
     for address in first..=last {
         let place = format!("{address:#x}");
-        let words = ["list", "-v", &program.function("uprobe", &place)];
-        let out = Command::new(env!("CARGO_BIN_EXE_perilune")).args(words).output();
-        let out = out.expect("it runs");
-        let why = String::from_utf8_lossy(&out.stderr);
-        assert_eq!(out.status.success(), all.contains(&address), "{place}: {why}");
-        if let Some(after) = all.iter().find(|at| **at > address).filter(|_| !out.status.success())
-        {
+        let (accepted, why) = described(&program, &place);
+        assert_eq!(accepted, all.contains(&address), "{place}: {why}");
+        if let Some(after) = all.iter().find(|at| **at > address).filter(|_| !accepted) {
             assert!(why.contains(&format!(" or {after:#x}")), "{why}");
         }
     }
@@ -111,6 +110,29 @@ fn an_address_of_a_stripped_program_is_probed() {
     let run = program.watched(&["trace", "-e", &place], N, 2);
     assert_eq!(run.of("event").count() as u32, 3 * N, "{}", run.stderr);
     run.is_complete();
+}
+
+/// Before `minus` is a function without a size, whose last bytes are the begin of an instruction.
+const WITHOUT_SIZE: &str = r#"
+__asm__(".section .text.unlikely,\"ax\"\n.globl plain\n.type plain, @function\n"
+        "plain: ret\n.byte 0x48, 0xb8\n.text");
+__attribute__((noipa)) int minus(int i) { return -i; }
+int main(int argc, char **argv) { return minus(argc) + argc; }
+"#;
+
+fn an_address_behind_a_symbol_without_a_size_is_checked_in_its_own_function() {
+    if cfg!(not(target_arch = "x86_64")) {
+        return;
+    }
+    let program = Program::of(WITHOUT_SIZE, &["-no-pie"]);
+    let all = instructions(&program, "minus");
+    program.run(Command::new("strip").args(["--keep-symbol=plain", &program.path()]));
+    for address in all[0]..=all[all.len() - 1] {
+        let (accepted, why) = described(&program, &format!("{address:#x}"));
+        assert_eq!(accepted, all.contains(&address), "{address:#x}: {why}");
+    }
+    let (accepted, why) = described(&program, "plain");
+    assert!(accepted, "{why}");
 }
 
 /// Calls `getppid` N times, past the cache of the C library.

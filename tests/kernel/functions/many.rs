@@ -14,6 +14,7 @@ live_tests! {
     calls_of_300_functions_are_counted_exactly_by_one_link,
     calls_of_functions_whose_parameters_are_not_read_are_counted_by_one_link,
     returns_of_300_functions_are_counted_exactly_by_one_link,
+    times_and_addresses_of_300_functions_need_no_parameters,
     calls_beside_a_flood_of_another_process_are_counted_or_lost,
     arguments_and_callers_are_read_through_a_link,
     a_link_leaves_nothing_behind_if_the_run_is_killed,
@@ -129,6 +130,28 @@ fn calls_of_functions_whose_parameters_are_not_read_are_counted_by_one_link() {
 
 fn returns_of_300_functions_are_counted_exactly_by_one_link() {
     counted("uretprobe", &[]);
+}
+
+fn times_and_addresses_of_300_functions_need_no_parameters() {
+    needs_link();
+    let program = program(&["-g"]);
+    let event = program.function("uprobe", "many_*");
+    let timed = program.with_arguments(&["funclatency", "-v", "-e", &event], &["9", "0"]);
+    if !is_linked(&timed) {
+        return;
+    }
+    timed.is_complete();
+    let calls = calls_of(&timed);
+    assert_eq!(calls.len(), COUNT, "{}", timed.stderr);
+    assert!((0..COUNT).all(|i| calls[&format!("many_{i}")] == 10 * (i as u64 % 7 + 1)));
+    let by_address = ["top", "-v", "-e", &event, "-k", "_ip"];
+    let top = program.with_arguments(&by_address, &["9", "0"]);
+    assert!(notes(&top).any(|text| text.contains("one BPF link for 300 functions")));
+    assert_eq!(top.coverage()["events"], (0..COUNT as u64).map(|i| 10 * (i % 7 + 1)).sum::<u64>());
+    top.is_complete();
+    // A field of its own needs a probe.
+    let by_field = program.with_arguments(&["top", "-e", &event, "-k", "r"], &["1", "0"]);
+    assert!(by_field.stderr.contains("exceed the limit of 256"), "{}", by_field.stderr);
 }
 
 fn calls_beside_a_flood_of_another_process_are_counted_or_lost() {

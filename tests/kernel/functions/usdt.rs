@@ -18,6 +18,7 @@ live_tests! {
     a_usdt_probe_is_filtered_and_counted_by_the_kernel,
     the_semaphore_is_raised_while_the_probe_is_watched_also_if_the_run_is_killed,
     text_behind_an_argument_is_read_on_request,
+    arguments_in_variables_are_read_at_any_load_address,
     a_python_that_is_built_with_probes_names_its_functions,
     usdt_probes_are_listed_and_described,
     a_usdt_probe_of_another_mount_namespace_is_watched_through_its_process,
@@ -68,8 +69,16 @@ __attribute__((noinline)) static void name(long i) {
     char *volatile stored = text;
     NOTE("shop", "name", "0", "8@%0 8@%1 -4@%2", "r"(text), "m"(stored), "r"((int)i));
 }
+static int stock = 1000;
+static struct { long pad, sold; const char *last; } totals;
+__attribute__((noinline)) static void count(void) {
+    stock--;
+    totals.sold += 2;
+    totals.last = "last";
+    NOTE("shop", "count", "0", "-4@stock(%%rip) 8@totals+8(%%rip) 8@totals+16(%%rip)", "n"(0));
+}
 static void work(long n, long who) {
-    for (long i = 0; i < n; i++) { sell(i, who); name(i); }
+    for (long i = 0; i < n; i++) { sell(i, who); name(i); count(); }
     close_shop();
     idle();
 }
@@ -93,6 +102,29 @@ int main(int argc, char **argv) {
 
 const N: u32 = 400;
 const KIDS: u32 = 2;
+
+fn arguments_in_variables_are_read_at_any_load_address() {
+    if cfg!(not(target_arch = "x86_64")) {
+        return;
+    }
+    for flags in [&["-pie", "-fPIE"][..], &["-no-pie"], &["-O2", "-pie", "-fPIE"]] {
+        let program = Program::of(SOURCE, flags);
+        let event = program.function("usdt", "shop:count");
+        let run = program.watched(&["trace", "-e", &event], N, 0);
+        let n = i128::from(N);
+        assert_eq!(run.of("event").count() as i128, n, "{}", run.stderr);
+        assert_eq!(sum(&run, "arg1"), (1..=n).map(|i| 1000 - i).sum(), "{flags:?}");
+        assert_eq!(sum(&run, "arg2"), n * (n + 1), "{flags:?}");
+        run.is_complete();
+        let run = program.watched(&["trace", "-e", &format!("{event}(arg3.text)")], N, 0);
+        needs_user_text(&run);
+        assert!(run.of("event").all(|event| event["arg3_text"] == "last"), "{:?}", run.objects);
+    }
+    let stripped = Program::of(SOURCE, &["-s"]);
+    let event = stripped.function("usdt", "shop:count");
+    let run = stripped.watched(&["trace", "-e", &format!("{event}(arg1)")], N, 0);
+    assert!(run.stderr.contains("is in the variable `stock`, which the file"), "{}", run.stderr);
+}
 
 fn sale(program: &Program) -> String {
     program.function("usdt", "shop:sale")
@@ -263,7 +295,7 @@ fn usdt_probes_are_listed_and_described() {
     let path = program.path();
     let (_, text) = listed(&["list", &format!("usdt:{path}:*")]);
     let names: Vec<_> = text.lines().filter_map(|line| line.split_whitespace().next()).collect();
-    let all = ["idle", "name", "sale"].map(|name| format!("usdt:{path}:shop:{name}"));
+    let all = ["count", "idle", "name", "sale"].map(|name| format!("usdt:{path}:shop:{name}"));
     assert_eq!(names, all);
     assert!(text.lines().all(|line| line.ends_with("  usdt")), "{text}");
     let (_, text) = listed(&["list", "-v", &sale(&program)]);
@@ -271,7 +303,7 @@ fn usdt_probes_are_listed_and_described() {
         assert!(text.contains(part), "{part}: {text}");
     }
     let run = program.watched(&["trace", "-e", &format!("usdt:{path}:shop:*")], 3, 0);
-    assert_eq!(run.of("event").count(), 3 + 1 + 1 + 3, "{}", run.stderr);
+    assert_eq!(run.of("event").count(), 3 + 1 + 1 + 3 + 3, "{}", run.stderr);
     run.is_complete();
 }
 

@@ -1,6 +1,7 @@
 //! Splitting filters: the destination of each conjunct, errors, and their positions.
 
 use super::*;
+use crate::decode::unset::NumberBehindPointers;
 use crate::event::kind::{Counter, Tracepoint};
 use proptest::prelude::*;
 
@@ -51,6 +52,28 @@ fn a_filter_in_the_kernels_language_goes_to_the_kernel_as_a_whole() {
     }
     assert_eq!(split("__pid == 1 && __cpu < 4"), parts("common_pid == 1 && CPU < 4", &[]));
     assert_eq!(split("comm_get(__pid) ~ \"python*\""), parts("COMM ~ \"python*\"", &[]));
+}
+
+#[test]
+fn only_conjuncts_with_values_that_may_be_unset_stay_in_user_space() {
+    let mut event = event();
+    let mut format = event.format().unwrap().clone();
+    let small = NumberBehindPointers { offset: 28, size: 1, pointers: vec![32] };
+    format.unset.numbers.push(small);
+    event = Event::new("sys:sample", Tracepoint { format });
+    let split = |filter: &str| {
+        let split = Split::parse(filter, &event).unwrap();
+        let kernel = split.kernel.map(|filter| filter.to_kernel()).unwrap_or_default();
+        (kernel, split.rest.into_iter().map(|rest| rest.text).collect::<Vec<_>>())
+    };
+    assert_eq!(split("pid == 1 && small > 0"), parts("pid == 1", &["small > 0"]));
+    assert_eq!(split("(small > 0 && (pid == 1))"), parts("pid == 1", &["small > 0"]));
+    assert_eq!(
+        split("pid > 3 && (small == 1 || pid == 9) && CPU < 2"),
+        parts("pid > 3 && CPU < 2", &["small == 1 || pid == 9"])
+    );
+    assert_eq!(split("small == 1"), parts("", &["small == 1"]));
+    assert_eq!(split("!(pid == 1 && small == 1)"), parts("", &["!(pid == 1 && small == 1)"]));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 use anyhow::{Context as _, Result, bail};
 
+use super::named::ProbeKind;
 use crate::decode::format::{COMMON_SIZE, Element, Field, FieldKind, Format, common_fields};
 use crate::decode::unset::{NumberBehindPointers, UnsetValues};
 
@@ -107,27 +108,28 @@ impl FetchedType {
 }
 
 /// Returns the layout of the record of a probe with these values. The kernel writes them behind the
-/// common fields and the address of the probe, without padding (`traceprobe_parse_probe_arg_body()`
-/// in kernel/trace/trace_probe.c). `of_file`: it is a probe in a program, where the kernel itself
-/// clears a number whose last pointer it cannot follow.
-pub fn record_format(name: &str, arguments: &[FetchedArgument], of_file: bool) -> Format {
-    const VALUES: usize = COMMON_SIZE + size_of::<u64>();
+/// common fields and the addresses of the probe, without padding
+/// (`traceprobe_parse_probe_arg_body()` in kernel/trace/trace_probe.c). In a probe of a program,
+/// the kernel itself clears a number whose last pointer it cannot follow.
+pub fn record_format(kind: ProbeKind, arguments: &[FetchedArgument]) -> Format {
+    // That of the probe; at a return, of the function and of its caller.
+    let addresses = if kind.at_return() && !kind.of_file() { 2 } else { 1 };
     let mut fields: Vec<Field> = common_fields().collect();
-    let (mut texts, mut values, mut end) = (Vec::new(), Vec::new(), VALUES);
-    let (mut unset, followed) = (UnsetValues::default(), if of_file { 2 } else { 1 });
+    let (mut texts, mut values) = (Vec::new(), Vec::new());
+    let mut end = COMMON_SIZE + addresses * size_of::<u64>();
+    let (mut unset, followed) = (UnsetValues::default(), if kind.of_file() { 2 } else { 1 });
     for FetchedArgument { name, value, behind } in arguments {
-        fields.push(value.field(name, end));
+        let field = value.field(name, end);
+        let size = field.size;
         if behind.len() >= followed {
-            unset.numbers.push(NumberBehindPointers {
-                offset: end,
-                size: fields.last().map_or(0, |field| field.size),
-                pointers: offsets(&fields, behind),
-            });
+            let pointers = offsets(&fields, behind);
+            unset.numbers.push(NumberBehindPointers { offset: end, size, pointers });
         }
+        fields.push(field);
         if *value == FetchedType::Text {
             unset.texts.push(end);
         }
-        end += fields.last().map_or(0, |field| field.size);
+        end += size;
         if *value != FetchedType::BesideParameters {
             let (conversion, value) = value.printed(name);
             texts.push(format!("{name}={conversion}"));
@@ -138,7 +140,8 @@ pub fn record_format(name: &str, arguments: &[FetchedArgument], of_file: bool) -
     if unset.texts.len() < 2 {
         unset.texts.clear();
     }
-    Format { name: name.to_owned(), fields, print_fmt, fixed_size: end, unset, ..Format::default() }
+    let name = kind.prefix().to_owned();
+    Format { name, fields, print_fmt, fixed_size: end, unset, ..Format::default() }
 }
 
 /// Returns the offsets of the fields with these names.
@@ -195,7 +198,7 @@ mod tests {
     fn values_follow_each_other_without_padding() {
         let arguments = [argument("arg1", 4, true), argument("arg2", 8, false)];
         let all = [&arguments[..], &[argument("arg3", 1, false)]].concat();
-        let format = record_format("usdt", &all, true);
+        let format = record_format(ProbeKind::Usdt, &all);
         check_layout(&format, OF_LINUX).unwrap();
         assert_eq!(format.fixed_size, 29);
         assert_eq!(
@@ -203,11 +206,11 @@ mod tests {
             "\"arg1=%d arg2=%Lu arg3=%u\", REC->arg1, REC->arg2, REC->arg3"
         );
         let swapped = [arguments[1].clone(), arguments[0].clone()];
-        let refused = check_layout(&record_format("usdt", &swapped, true), OF_LINUX);
+        let refused = check_layout(&record_format(ProbeKind::Usdt, &swapped), OF_LINUX);
         let refused = refused.unwrap_err();
         assert!(refused.to_string().starts_with("this kernel lays out 'arg2'"), "{refused}");
         assert!(check_layout(&format, "").is_err());
-        assert_eq!(record_format("usdt", &[], true).print_fmt, "\"\"");
+        assert_eq!(record_format(ProbeKind::Usdt, &[]).print_fmt, "\"\"");
         assert!(format.unset.is_empty());
         let named = |name: &str, value| FetchedArgument {
             name: name.to_owned(),
@@ -219,14 +222,21 @@ mod tests {
             named("path", FetchedType::Text),
             named("arg1", FetchedType::BesideParameters),
         ];
-        let typed = record_format("uprobe", &typed, true);
+        let typed = record_format(ProbeKind::Uprobe, &typed);
         assert_eq!(typed.print_fmt, r#""req=0x%Lx path=\"%s\"", REC->req, __get_str(path)"#);
         assert_eq!(typed.fixed_size, 16 + 8 + 4 + 8);
         let registers =
             [named("arg1_text", FetchedType::Text), named("arg2", FetchedType::Register)];
-        let registers = record_format("uprobe", &registers, true);
+        let registers = record_format(ProbeKind::Uprobe, &registers);
         let printed = r#""arg1_text=\"%s\" arg2=0x%Lx", __get_str(arg1_text), REC->arg2"#;
         assert_eq!(registers.print_fmt, printed, "nothing else shows them");
+    }
+
+    #[test]
+    fn the_values_follow_the_addresses_of_the_kind() {
+        let at = |kind| record_format(kind, &[argument("n", 4, true)]).field("n").unwrap().offset;
+        assert_eq!(at(ProbeKind::Tprobe), 16);
+        assert_eq!((at(ProbeKind::Fprobe), at(ProbeKind::Fretprobe)), (16, 24));
     }
 
     #[test]
@@ -243,17 +253,17 @@ mod tests {
             of("r_user_id", number, &["r", "r_user"]),
             of("name", FetchedType::Text, &[]),
         ];
-        let unset = |arguments: &[FetchedArgument], of_file| {
-            let unset = record_format("probe", arguments, of_file).unset;
+        let unset = |arguments: &[FetchedArgument], kind| {
+            let unset = record_format(kind, arguments).unset;
             let numbers = unset.numbers.into_iter();
             let numbers = numbers.map(|one| (one.offset, one.size, one.pointers)).collect();
             (numbers, unset.texts)
         };
         let id = (32, 4, vec![16, 24]);
         let numbers: Vec<_> = vec![id.clone()];
-        assert_eq!(unset(&arguments, true), (numbers.clone(), vec![]));
-        assert_eq!(unset(&arguments, false), (vec![(24, 8, vec![16]), id], vec![]));
+        assert_eq!(unset(&arguments, ProbeKind::Uprobe), (numbers.clone(), vec![]));
+        assert_eq!(unset(&arguments, ProbeKind::Kprobe), (vec![(24, 8, vec![16]), id], vec![]));
         arguments.push(of("path", FetchedType::Text, &[]));
-        assert_eq!(unset(&arguments, true), (numbers, vec![36, 40]));
+        assert_eq!(unset(&arguments, ProbeKind::Uprobe), (numbers, vec![36, 40]));
     }
 }

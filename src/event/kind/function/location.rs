@@ -4,13 +4,14 @@ use std::ffi::{CStr, CString};
 use std::rc::Rc;
 
 use super::fetched::FetchedArgument;
+use super::named::ProbeKind;
 use crate::decode::format::OmittedField;
 use crate::sys::code::Code;
 use crate::sys::dynamic_event::{ProbePoint, ProbeSite};
 
 /// Where a function event is raised, and what its samples have. Two of them are equal if they have
-/// the same records; the remarks may differ, because reading the debug information has a limit of
-/// time.
+/// the same records; `omitted` and `notes` may differ, because reading the debug information has a
+/// limit of time.
 #[derive(Clone, Debug)]
 pub struct FunctionLocation {
     /// Where the instructions are.
@@ -31,10 +32,10 @@ impl PartialEq for FunctionLocation {
     }
 }
 
-/// Code with a probe.
+/// The place of a probe.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ProbedCode {
-    /// The function of the kernel with this name.
+    /// The function or tracepoint of the kernel with this name.
     Kernel(CString),
     /// A program or library.
     File(Rc<Code>),
@@ -73,13 +74,13 @@ impl FunctionLocation {
         }
     }
 
-    /// Returns what must be made in tracefs.
-    pub fn point(&self, at_return: bool) -> ProbePoint<'_> {
-        let of_kernel = matches!(self.code, ProbedCode::Kernel(_));
-        ProbePoint { place: self.text(), of_kernel, at_return, sites: &self.sites }
+    /// Returns what must be made in tracefs for a kind of probe.
+    pub fn point(&self, kind: ProbeKind) -> ProbePoint<'_> {
+        let (type_, at_return) = (kind.probe_type(), kind.at_return());
+        ProbePoint { type_, place: self.text(), at_return, sites: &self.sites }
     }
 
-    /// Returns the name of a kernel function, or a path of the file.
+    /// Returns the name in the kernel, or a path of the file.
     fn text(&self) -> &CStr {
         match &self.code {
             ProbedCode::Kernel(name) => name,

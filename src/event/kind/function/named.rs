@@ -1,10 +1,11 @@
-//! Parses `kprobe:FUNCTION`, `uprobe:FILE:FUNCTION` and `usdt:FILE:PROVIDER:NAME` into their parts.
+//! Parses `kprobe:FUNCTION`, `uprobe:FILE:FUNCTION`, `usdt:FILE:PROVIDER:NAME` and
+//! `tprobe:TRACEPOINT` into their parts.
 //!
 //! A FILE that contains `:`, `,`, `|`, quotes or blanks is quoted with either kind of quotes.
 //! A FUNCTION is spelled as in the symbol table. `FUNCTION+OFFSET` is an instruction inside of it;
 //! `0xADDRESS` is an instruction of a file by its address in the file's symbol table.
-//! `FUNCTION(len, req.user.name)` has these parameters and members of structures as its fields. A
-//! USDT probe has `PROVIDER:NAME` in place of the FUNCTION.
+//! `FUNCTION(len, user=req.user.name)` has these parameters and members of structures as its
+//! fields. A USDT probe has `PROVIDER:NAME` in place of the FUNCTION, a tprobe the TRACEPOINT.
 
 use std::fmt;
 
@@ -12,8 +13,10 @@ use crate::base::text::fault::Fault;
 use crate::base::text::number::parse_u64;
 use crate::event::kind::prefix::NamePrefix;
 use crate::event::quote::split_quoted;
+use crate::sys::probe_type::ProbeType;
 
-/// Kind of a function event: kernel or user function, at its call or return, or a USDT probe.
+/// Kind of a function event: kernel or user function, at its call or return, or another probe whose
+/// values the kernel reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProbeKind {
     /// Call of a kernel function.
@@ -26,19 +29,29 @@ pub enum ProbeKind {
     Uretprobe,
     /// A probe that the source of a program or library declares.
     Usdt,
+    /// Call of a kernel function, by ftrace.
+    Fprobe,
+    /// Return of a kernel function, by ftrace.
+    Fretprobe,
+    /// A tracepoint of the kernel.
+    Tprobe,
 }
 
-pub(in crate::event::kind) const PREFIXES: [NamePrefix; 5] = [
+pub(in crate::event::kind) const PREFIXES: [NamePrefix; 8] = [
     prefix(ProbeKind::Kprobe, |_| Ok(0)),
     prefix(ProbeKind::Kretprobe, |_| Ok(0)),
     prefix(ProbeKind::Uprobe, |text| extent(ProbeKind::Uprobe, text)),
     prefix(ProbeKind::Uretprobe, |text| extent(ProbeKind::Uretprobe, text)),
     prefix(ProbeKind::Usdt, |text| extent(ProbeKind::Usdt, text)),
+    prefix(ProbeKind::Fprobe, |_| Ok(0)),
+    prefix(ProbeKind::Fretprobe, |_| Ok(0)),
+    prefix(ProbeKind::Tprobe, |_| Ok(0)),
 ];
 
 const fn prefix(kind: ProbeKind, extent: fn(&str) -> Result<usize, Fault>) -> NamePrefix {
     let class = match kind {
-        ProbeKind::Usdt => "perilune.Record",
+        ProbeKind::Usdt | ProbeKind::Tprobe => "perilune.Record",
+        ProbeKind::Fprobe | ProbeKind::Fretprobe => "perilune.Record",
         _ if kind.at_return() => "perilune.Return",
         _ => "perilune.Call",
     };
@@ -91,12 +104,15 @@ pub enum CodeLocation<'a> {
 
 impl ProbeKind {
     /// All kinds.
-    pub const ALL: [ProbeKind; 5] = [
+    pub const ALL: [ProbeKind; 8] = [
         ProbeKind::Kprobe,
         ProbeKind::Kretprobe,
         ProbeKind::Uprobe,
         ProbeKind::Uretprobe,
         ProbeKind::Usdt,
+        ProbeKind::Fprobe,
+        ProbeKind::Fretprobe,
+        ProbeKind::Tprobe,
     ];
 
     /// Returns the prefix of the name, before the first colon.
@@ -107,6 +123,9 @@ impl ProbeKind {
             ProbeKind::Uprobe => "uprobe",
             ProbeKind::Uretprobe => "uretprobe",
             ProbeKind::Usdt => "usdt",
+            ProbeKind::Fprobe => "fprobe",
+            ProbeKind::Fretprobe => "fretprobe",
+            ProbeKind::Tprobe => "tprobe",
         }
     }
 
@@ -115,6 +134,7 @@ impl ProbeKind {
         let prefix = self.prefix();
         match self {
             ProbeKind::Usdt => format!("{prefix}:FILE:PROVIDER:NAME"),
+            ProbeKind::Tprobe => format!("{prefix}:TRACEPOINT"),
             _ if self.of_file() => format!("{prefix}:FILE:FUNCTION"),
             _ => format!("{prefix}:FUNCTION"),
         }
@@ -122,17 +142,40 @@ impl ProbeKind {
 
     /// Returns the word for its sort in lists.
     pub fn label(self) -> &'static str {
-        if self == ProbeKind::Usdt { "usdt" } else { "function" }
+        match self {
+            ProbeKind::Usdt => "usdt",
+            ProbeKind::Tprobe => "tprobe",
+            _ => "function",
+        }
     }
 
     /// Returns what its name stands for, for messages.
     pub fn noun(self) -> &'static str {
-        if self == ProbeKind::Usdt { "USDT probe" } else { "function" }
+        match self {
+            ProbeKind::Usdt => "USDT probe",
+            ProbeKind::Tprobe => "tracepoint",
+            _ => "function",
+        }
     }
 
-    /// Returns the PMU whose presence shows that this kernel has such probes.
-    pub fn pmu(self) -> &'static str {
-        if self.of_file() { "uprobe" } else { "kprobe" }
+    /// Returns the type of its event in tracefs.
+    pub fn probe_type(self) -> ProbeType {
+        match self {
+            ProbeKind::Kprobe | ProbeKind::Kretprobe => ProbeType::Kprobe,
+            ProbeKind::Uprobe | ProbeKind::Uretprobe | ProbeKind::Usdt => ProbeType::Uprobe,
+            ProbeKind::Fprobe | ProbeKind::Fretprobe => ProbeType::Fprobe,
+            ProbeKind::Tprobe => ProbeType::Tprobe,
+        }
+    }
+
+    /// Returns the PMU whose presence shows that this kernel has such probes; None if the README of
+    /// tracefs shows it.
+    pub fn pmu(self) -> Option<&'static str> {
+        match self.probe_type() {
+            ProbeType::Uprobe => Some("uprobe"),
+            ProbeType::Kprobe => Some("kprobe"),
+            ProbeType::Fprobe | ProbeType::Tprobe => None,
+        }
     }
 
     /// Returns whether its name contains a FILE.
@@ -142,7 +185,7 @@ impl ProbeKind {
 
     /// Returns whether the probe is at the return of the function.
     pub const fn at_return(self) -> bool {
-        matches!(self, ProbeKind::Kretprobe | ProbeKind::Uretprobe)
+        matches!(self, ProbeKind::Kretprobe | ProbeKind::Uretprobe | ProbeKind::Fretprobe)
     }
 
     /// Returns the kind that a name or selector begins with, and the text behind its colon.

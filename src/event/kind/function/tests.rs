@@ -2,12 +2,15 @@
 
 use super::*;
 use crate::event::kind::breakpoint::FoundSymbol;
+use crate::sys::dynamic_event::ProbeSite;
+use crate::sys::probe_type::ProbeType;
 
 #[test]
 fn a_name_is_parsed_and_printed() {
     for (name, kind, file, function) in [
         ("kprobe:vfs_read", ProbeKind::Kprobe, None, "vfs_read"),
         ("kretprobe:up", ProbeKind::Kretprobe, None, "up"),
+        ("tprobe:sys_enter(id)", ProbeKind::Tprobe, None, "sys_enter(id)"),
         ("uprobe:/usr/bin/bash:readline", ProbeKind::Uprobe, Some("/usr/bin/bash"), "readline"),
         ("uretprobe:bash:readline", ProbeKind::Uretprobe, Some("bash"), "readline"),
         ("uprobe:\"/a:b, c\":f", ProbeKind::Uprobe, Some("/a:b, c"), "f"),
@@ -144,8 +147,8 @@ fn described(name: &str) -> Result<FunctionEvent> {
 fn a_function_is_a_probe_at_its_call_or_return() {
     for (name, at_return) in [("kprobe:f", false), ("kretprobe:f", true)] {
         let event = described(name).unwrap();
-        let sites = &[crate::sys::dynamic_event::ProbeSite::default()];
-        let place = ProbePoint { place: c"f", of_kernel: true, at_return, sites };
+        let sites = &[ProbeSite::default()];
+        let place = ProbePoint { type_: ProbeType::Kprobe, place: c"f", at_return, sites };
         assert_eq!(event.probe(), Some(place), "{name}");
         assert_eq!(event.attr().type_, abi::PERF_TYPE_TRACEPOINT);
     }

@@ -39,9 +39,8 @@ const FIELDS_MAX: usize = 128;
 const TOO_LONG: &str = "needs a description that is too long for the kernel";
 
 impl TypedParameters {
-    /// Returns all parameters that are integers or pointers, and the registers `arg1` to `arg6`.
-    /// Text is read only on request: reading it costs time, and it may be long.
-    /// `function` is shown in what to write for text.
+    /// Returns all parameters that are integers or pointers. Text is read only on request: reading
+    /// it costs time, and it may be long. `function` is shown in what to write for text.
     pub fn all<T: TypeTable>(
         types: &T,
         prototype: &Prototype<T::Id>,
@@ -58,20 +57,24 @@ impl TypedParameters {
                 Err(why) => typed.omitted.push(OmittedField { name: name.to_owned(), why }),
             }
         }
-        if typed.fields.is_empty() {
-            return typed;
-        }
-        for (index, register) in argument_registers().enumerate() {
-            // A parameter of the same name has precedence.
-            let name = format!("arg{}", index + 1);
-            let _ = typed.add(&name, &format!("%{register}"), FetchedType::BesideParameters);
-        }
         typed
     }
 
+    /// Adds the registers `arg1` to `arg6` beside parameters, if there are any.
+    pub fn with_registers(mut self) -> TypedParameters {
+        let registers = argument_registers().enumerate().filter(|_| !self.fields.is_empty());
+        for (index, register) in registers.collect::<Vec<_>>() {
+            // A parameter of the same name has precedence.
+            let name = format!("arg{}", index + 1);
+            let _ = self.add(&name, &format!("%{register}"), FetchedType::BesideParameters);
+        }
+        self
+    }
+
     /// Returns the values at these paths: `len`, `request.user.name`. A field has the name of its
-    /// path with `_` for each dot. In front of a number behind pointers are the pointers of its
-    /// path: they show whether it could be read ([`crate::decode::unset`]).
+    /// path with `_` for each dot, or the one in front of it: `user=request.user.name`. In front of
+    /// a number behind pointers are the pointers of its path: they show whether it could be read
+    /// ([`crate::decode::unset`]).
     ///
     /// # Errors
     /// A path leads to nothing that can be read.
@@ -83,28 +86,29 @@ impl TypedParameters {
         let places = places(types, prototype);
         let (mut typed, mut added) = (TypedParameters::default(), AddedPointers::beside(paths));
         for path in paths {
+            let (own, path) = named_path(path);
             let whole: Vec<&str> = path.split('.').map(str::trim).collect();
+            let name = own.map_or_else(|| whole.join("_"), str::to_owned);
             let (first, steps) = whole.split_first().map_or(("", &[][..]), |(a, b)| (*a, b));
             let Some((_, place)) = places.iter().find(|(name, _)| *name == first) else {
-                if let Some(register) = register_of(path) {
-                    typed.add_register(path, register)?;
+                if let Some(register) = register_of(path).filter(|_| prototype.has_registers()) {
+                    typed.add_register(&name, path, register)?;
                     continue;
                 }
                 let names: Vec<&str> = places.iter().map(|(name, _)| *name).collect();
                 bail!("{}", no_parameter(first, &names));
             };
-            if added.is_listed_now(&whole) {
+            if own.is_none() && added.mark_listed(&whole) {
                 continue;
             }
             let mut pointers = Vec::new();
             let read = place.clone().and_then(|place| fetch(types, place, steps, &mut pointers));
             let (text, value) = read.map_err(|why| anyhow!("'{path}' {why}"))?;
             pointers.retain(|_| value != FetchedType::Text);
-            let name = whole.join("_");
             typed
                 .add_pointers(&whole, pointers, &mut added)
                 .and_then(|behind| typed.add_behind(&name, &text, value, behind))
-                .map_err(|why| anyhow!("'{path}' {why}"))?;
+                .map_err(|why| anyhow!("'{}' {why}", own.unwrap_or(path)))?;
             if value == FetchedType::Pointer {
                 added.add_listed(whole, name);
             }
@@ -118,11 +122,14 @@ impl TypedParameters {
     /// # Errors
     /// A path is there twice.
     pub fn of_registers(paths: &[&str]) -> Option<Result<TypedParameters>> {
-        let registers: Vec<_> =
-            paths.iter().map(|path| register_of(path)).collect::<Option<_>>()?;
+        let named = paths.iter().map(|path| named_path(path));
+        let registers: Vec<_> = named
+            .map(|(own, path)| Some((own, path, register_of(path)?)))
+            .collect::<Option<_>>()?;
         let mut typed = TypedParameters::default();
-        for (register, path) in registers.into_iter().zip(paths) {
-            if let Err(why) = typed.add_register(path, register) {
+        for (own, path, register) in registers {
+            let name = own.map_or_else(|| path.replace('.', "_"), str::to_owned);
+            if let Err(why) = typed.add_register(&name, path, register) {
                 return Some(Err(why));
             }
         }
@@ -130,12 +137,15 @@ impl TypedParameters {
     }
 
     /// Adds the field of a path that [`register_of`] has recognized.
-    fn add_register(&mut self, path: &str, (register, is_text): (&str, bool)) -> Result<()> {
+    fn add_register(
+        &mut self,
+        name: &str,
+        path: &str,
+        (register, is_text): (&str, bool),
+    ) -> Result<()> {
         let added = match is_text {
-            true => {
-                self.add(&path.replace('.', "_"), &format!("+0(%{register})"), FetchedType::Text)
-            }
-            false => self.add(path, &format!("%{register}"), FetchedType::Register),
+            true => self.add(name, &format!("+0(%{register})"), FetchedType::Text),
+            false => self.add(name, &format!("%{register}"), FetchedType::Register),
         };
         added.map_err(|why| anyhow!("'{path}' {why}"))
     }
@@ -157,7 +167,8 @@ impl TypedParameters {
         let fetch = format!("{fetch}:{}", value.kernel_name());
         if !is_field_name(name) {
             return Err(format!(
-                "cannot be a field (a name of at most {NAME_MAX} letters, digits and _)"
+                "cannot be a field (a name of at most {NAME_MAX} letters, digits and _); write \
+                 NAME=PATH"
             ));
         }
         if self.fields.iter().any(|field| field.name == name) {
@@ -170,6 +181,14 @@ impl TypedParameters {
         let _ = write!(self.arguments, "{blank}{name}={fetch}");
         self.fields.push(FetchedArgument { name: name.to_owned(), value, behind });
         Ok(())
+    }
+}
+
+/// Splits `NAME=PATH`.
+fn named_path(text: &str) -> (Option<&str>, &str) {
+    match text.split_once('=') {
+        Some((name, path)) => (Some(name.trim()), path.trim()),
+        None => (None, text.trim()),
     }
 }
 

@@ -37,7 +37,9 @@ pub(super) fn in_function(session: &Session<'_>, before: &str, item: &str) -> Co
 /// Go's functions have parentheses as well.
 fn parameters(session: &Session<'_>, before: &str, item: &str) -> Option<Completions> {
     let (function, list) = item.rsplit_once('(')?;
-    let mut path: Vec<&str> = list.rsplit(',').next()?.split('.').map(str::trim_start).collect();
+    // `NAME=PATH`
+    let last = list.rsplit([',', '=']).next()?;
+    let mut path: Vec<&str> = last.split('.').map(str::trim_start).collect();
     let typed = path.pop()?;
     let named = FunctionName::parse(function)?;
     let names = session.source.catalog().parameters(&named, &path);

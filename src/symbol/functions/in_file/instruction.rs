@@ -26,12 +26,17 @@ enum Misplaced {
 
 impl ProgramFile {
     /// Returns the location of the instruction at a byte offset in the function `name`, which
-    /// begins at `start`. Without a name, messages have addresses.
+    /// begins at `start`. If its name is not known, messages contain addresses.
     ///
     /// # Errors
     /// The offset is outside the function or not the beginning of an instruction, or the function
     /// is not in the file.
-    pub(super) fn inside(&self, name: &str, start: u64, offset: u64) -> Result<FunctionLocation> {
+    pub(super) fn inside(
+        &self,
+        name: Option<&str>,
+        start: u64,
+        offset: u64,
+    ) -> Result<FunctionLocation> {
         let shown = self.path.display();
         let elf = elf(&self.object);
         let Some(first) = elf.and_then(|elf| elf.offset_of_code(start)) else {
@@ -49,11 +54,12 @@ impl ProgramFile {
         let code = code.get(..usize::try_from(size)?).unwrap_or(code);
         let Some(inside) = usize::try_from(offset).ok().filter(|inside| *inside < code.len())
         else {
+            let name = name.map_or_else(|| format!("{start:#x}"), str::to_owned);
             bail!("'{name}' of {shown} has {} bytes; use a smaller offset", code.len());
         };
-        let place = |offset: u64| match name.is_empty() {
-            true => format!("{:#x}", start + offset),
-            false => format!("{name}+{offset:#x}"),
+        let place = |offset: u64| match name {
+            Some(name) => format!("{name}+{offset:#x}"),
+            None => format!("{:#x}", start + offset),
         };
         match check(code, inside) {
             Ok(()) => Ok(FunctionLocation::in_file(self.code.clone(), first + offset, false)),
@@ -95,20 +101,26 @@ impl ProgramFile {
             }
             true
         });
-        let unnamed = || function_start(&elf(&self.object)?, address);
-        match (nearest, nearest.map_or_else(unnamed, |_| None)) {
-            (Some(function), _) => {
-                let name = String::from_utf8_lossy(function.name);
-                self.inside(&name, function.address, address - function.address)
-            }
-            (None, Some(start)) => self.inside("", start, address - start),
-            (None, None) if !any => Err(self.no_symbols()),
-            (None, None) => bail!(
-                "{} has no function that contains this address; use one of its symbol table, as \
-                 nm and objdump show it",
-                self.path.display()
-            ),
+        let listed = nearest.filter(|function| function.size > 0);
+        let unwound = elf(&self.object).and_then(|elf| function_start(&elf, address));
+        // A symbol without a size, such as `_init`, may be followed by functions without symbols.
+        if let Some(start) = unwound.filter(|start| {
+            listed.is_none() && nearest.is_none_or(|function| function.address < *start)
+        }) {
+            return self.inside(None, start, address - start);
         }
+        if let Some(function) = nearest {
+            let name = String::from_utf8_lossy(function.name);
+            return self.inside(Some(&name), function.address, address - function.address);
+        }
+        if !any {
+            return Err(self.no_symbols());
+        }
+        bail!(
+            "{} has no function that contains this address; use one of its symbol table, as nm \
+             and objdump show it",
+            self.path.display()
+        )
     }
 
     /// Returns the size in bytes of the function that begins at an address: that of its symbol, or

@@ -75,7 +75,7 @@ impl ProgramFile {
                 let unit = self.unit(start).map_err(|why| without_registers(paths, why))?;
                 let prototype = unit.prototype(start, is_clone(function))?;
                 let Some(paths) = paths else {
-                    return Ok(TypedParameters::all(&unit, &prototype, function));
+                    return Ok(TypedParameters::all(&unit, &prototype, function).with_registers());
                 };
                 TypedParameters::at_paths(&unit, &prototype, paths)?
             }

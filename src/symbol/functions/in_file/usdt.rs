@@ -36,8 +36,10 @@ impl ProgramFile {
             }
             let site = self.site(&found)?;
             if sites.iter().all(|known| known.offset != site.offset) {
+                let all = operand::arguments(&String::from_utf8_lossy(found.arguments));
+                let placed = all.into_iter().map(|one| self.placed(one?, &found, &site));
+                arguments.push(placed.collect());
                 sites.push(site);
-                arguments.push(operand::arguments(&String::from_utf8_lossy(found.arguments)));
             }
         }
         if sites.is_empty() {
@@ -129,6 +131,23 @@ impl ProgramFile {
         };
         let offset = offset.ok_or_else(|| misplaced("code"))?;
         Ok(ProbeSite { offset, semaphore, arguments: String::new() })
+    }
+
+    /// Returns an argument whose variable, if it is one, is replaced by its address as the kernel
+    /// takes it: relative to the code of the site ([`Operand::Mapped`]).
+    fn placed(
+        &self,
+        argument: OperandArgument,
+        found: &UsdtSite<'_>,
+        site: &ProbeSite,
+    ) -> Result<OperandArgument, UnreadableOperand> {
+        let Operand::Variable(name, offset) = &argument.operand else { return Ok(argument) };
+        let address = self.symbol(name).ok().map(|symbol| symbol.address);
+        let address = address.and_then(|at| at.checked_add_signed(*offset));
+        let code = found.address.checked_sub(site.offset);
+        let mapped = address.and_then(|at| at.checked_sub(code?));
+        let unknown = || UnreadableOperand::Variable(name.clone());
+        Ok(OperandArgument { operand: Operand::Mapped(mapped.ok_or_else(unknown)?), ..argument })
     }
 
     fn no_usdt(&self) -> anyhow::Error {

@@ -26,6 +26,8 @@ pub(super) enum Reached {
     Memory(String, i64),
     /// The same in each call.
     Constant(i64),
+    /// A value that the kernel finds by this name.
+    Variable(String),
 }
 
 impl Reached {
@@ -35,6 +37,7 @@ impl Reached {
             Reached::Register(name) => format!("%{name}"),
             Reached::Memory(base, offset) => format!("{offset:+}({base})"),
             Reached::Constant(value) => format!("\\{value}"),
+            Reached::Variable(name) => format!("${name}"),
         }
     }
 }
@@ -52,7 +55,7 @@ pub(super) fn places<'a, T: TypeTable>(
         let id = parameter.type_;
         let shape = types.shape(id);
         let by_position = positions.next(shape);
-        let place = match located(parameter.location, shape) {
+        let place = match located(parameter, shape) {
             Some(place) => place,
             None => by_position.map(Reached::Register),
         };
@@ -64,16 +67,23 @@ pub(super) fn places<'a, T: TypeTable>(
 /// Returns the place that the debug information gives, or why there is none; None if it is that of
 /// the calling convention.
 fn located<Id: Copy>(
-    location: ParameterLocation,
+    parameter: &FunctionParameter<Id>,
     shape: Option<TypeShape<Id>>,
 ) -> Option<Result<Reached, String>> {
+    let location = parameter.location;
     let register = |number: u16| {
         let found = registers::CALL_DWARF.iter().find(|(dwarf, _)| *dwarf == number);
         let why = "is in a register that does not pass arguments; read it in a caller";
         found.map(|(_, name)| *name).ok_or_else(|| why.to_owned())
     };
     if matches!(shape, Some(TypeShape::Float))
-        && matches!(location, ParameterLocation::Register(_) | ParameterLocation::Constant(_))
+        && matches!(
+            location,
+            ParameterLocation::Register(_)
+                | ParameterLocation::Constant(_)
+                | ParameterLocation::Argument(_)
+                | ParameterLocation::Named
+        )
     {
         return Some(Err(FLOAT.to_owned()));
     }
@@ -93,6 +103,13 @@ fn located<Id: Copy>(
             Ok(Reached::Memory("%sp".to_owned(), offset))
         }
         ParameterLocation::Constant(value) => Ok(Reached::Constant(value)),
+        ParameterLocation::Argument(_) | ParameterLocation::Named
+            if matches!(shape, None | Some(TypeShape::Struct | TypeShape::Other)) =>
+        {
+            Err("is a structure or has another type that cannot be read".to_owned())
+        }
+        ParameterLocation::Argument(number) => Ok(Reached::Variable(format!("arg{number}"))),
+        ParameterLocation::Named => Ok(Reached::Variable(parameter.name.clone())),
         ParameterLocation::Unknown(why) => Err(why.to_owned()),
     })
 }

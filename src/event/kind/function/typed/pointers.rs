@@ -1,31 +1,37 @@
 //! The pointers that lead to a number: each is a field in front of it.
 
-use super::{FIELDS_MAX, FetchedType, TOO_LONG, TypedParameters, is_field_name};
+use super::{FIELDS_MAX, FetchedType, TOO_LONG, TypedParameters, is_field_name, named_path};
 
 /// The pointers that have a field.
 pub(super) struct AddedPointers<'a> {
     all: Vec<AddedPointer<'a>>,
-    /// The paths that the name of the function lists.
-    listed: Vec<Vec<&'a str>>,
+    /// The paths that the name of the function lists, and the names of their fields.
+    listed: Vec<(Vec<&'a str>, String)>,
 }
 
 struct AddedPointer<'a> {
     path: Vec<&'a str>,
     /// Name of the field.
     name: String,
-    /// Whether it is there only because a number is behind it.
+    /// Whether it was added only for a number behind it.
     unlisted: bool,
 }
 
 impl<'a> AddedPointers<'a> {
     /// Returns an empty list, for the values at these paths.
     pub(super) fn beside(paths: &[&'a str]) -> AddedPointers<'a> {
-        let listed = paths.iter().map(|path| path.split('.').map(str::trim).collect());
+        let listed = paths.iter().map(|path| {
+            let (own, path) = named_path(path);
+            let steps: Vec<&str> = path.split('.').map(str::trim).collect();
+            let name = own.map_or_else(|| steps.join("_"), str::to_owned);
+            (steps, name)
+        });
         AddedPointers { all: Vec::new(), listed: listed.collect() }
     }
 
-    /// Returns whether the field of this path is there already, and was not listed before.
-    pub(super) fn is_listed_now(&mut self, path: &[&str]) -> bool {
+    /// Marks the pointer with this path as listed. Returns whether its field is there, and was not
+    /// listed before.
+    pub(super) fn mark_listed(&mut self, path: &[&str]) -> bool {
         let mut all = self.all.iter_mut();
         let added = all.find(|pointer| pointer.unlisted && pointer.path == path);
         added.is_some_and(|pointer| std::mem::take(&mut pointer.unlisted))
@@ -38,7 +44,7 @@ impl<'a> AddedPointers<'a> {
 
     /// Returns whether another listed path has a field of this name.
     fn is_reserved(&self, name: &str, path: &[&str]) -> bool {
-        self.listed.iter().any(|listed| listed != path && listed.join("_") == name)
+        self.listed.iter().any(|(listed, field)| listed != path && field == name)
     }
 }
 

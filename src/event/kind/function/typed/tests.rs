@@ -95,7 +95,7 @@ fn each_integer_and_pointer_is_in_the_next_register() {
         &[("fd", INT), ("ratio", FLOAT), ("path", TEXT), ("req", REQUEST_POINTER)],
         Some(INT),
     );
-    let typed = TypedParameters::all(&types(), &prototype, "open_it");
+    let typed = TypedParameters::all(&types(), &prototype, "open_it").with_registers();
     let expected = format!("fd=%{}:s32 req=%{}:x64 ", register(0), register(2));
     assert!(typed.arguments.starts_with(&expected), "{}", typed.arguments);
     assert_eq!(typed.fields.len(), 2 + 6);
@@ -112,6 +112,7 @@ fn each_integer_and_pointer_is_in_the_next_register() {
 fn registers_that_are_not_known_are_not_used() {
     let omitted = |parameters: &[(&str, usize)], result| {
         let typed = TypedParameters::all(&types(), &prototype(parameters, result), "f");
+        let typed = typed.with_registers();
         (typed.fields.len(), notes(&typed).join("; "))
     };
     let (fields, text) = omitted(&[("a", INT), ("user", USER), ("b", INT)], None);
@@ -152,6 +153,8 @@ fn a_place_of_the_debug_information_has_precedence_over_the_position() {
     for (path, expected) in [
         ("second", "second=%si:s32"),
         ("five", "five=\\-5:s32"),
+        ("n = second", "n=%si:s32"),
+        ("id=pair.id", "id=-8(%di):s32"),
         ("pair.id", "pair_id=-8(%di):s32"),
         ("pair.name", "pair_name=-4(%di):string"),
         ("seventh", "seventh=+16(%sp):x64"),
@@ -170,6 +173,8 @@ fn a_place_of_the_debug_information_has_precedence_over_the_position() {
         ("kept", "'kept' is in a register that does not pass"),
         ("ratio", "'ratio' is a floating-point number"),
         ("pair", "'pair' is a structure; name a member"),
+        ("a b=second", "'a b' cannot be a field"),
+        ("=second", "'' cannot be a field"),
     ] {
         let refused = read(path).unwrap_err();
         assert!(refused.starts_with(why), "{path}: {refused}");
@@ -295,4 +300,27 @@ fn names_of_parameters_and_members_continue_a_path() {
     assert_eq!(register_names(&[]).len(), registers::ARGUMENTS.len());
     assert_eq!(register_names(&["arg1"]), ["text"]);
     assert_eq!(register_names(&["req"]), [""; 0]);
+}
+
+#[test]
+fn values_that_the_kernel_finds_have_no_registers() {
+    use ParameterLocation::{Argument, Named};
+    let located = located_prototype(
+        &[
+            ("retval", INT, Named),
+            ("req", REQUEST_POINTER, Argument(1)),
+            ("pair", USER, Argument(2)),
+        ],
+        None,
+    );
+    let all = TypedParameters::all(&types(), &located, "f");
+    assert_eq!(all.arguments, "retval=$retval:s32 req=$arg1:x64");
+    assert_eq!(
+        notes(&all),
+        ["pair is omitted: it is a structure or has another type that cannot be read"]
+    );
+    let read = |path| TypedParameters::at_paths(&types(), &located, &[path]);
+    let behind = read("id=req.user.id").unwrap().arguments;
+    assert!(behind.starts_with("req=$arg1:x64 ") && behind.ends_with("($arg1)):s32"), "{behind}");
+    assert!(read("arg1").unwrap_err().to_string().contains("no parameter 'arg1'; it has retval"));
 }

@@ -1,0 +1,171 @@
+//! Probes whose values the kernel finds by its own types: tprobes and fprobes.
+
+use std::collections::HashSet;
+use std::ffi::CString;
+
+use anyhow::{Context as _, Result, anyhow, bail};
+
+use super::MachineFunctions;
+use super::kernel_parameters::NO_TYPES;
+use crate::base::matching::nearest::{did_you_mean, nearest};
+use crate::decode::btf::prototypes::BtfTypes;
+use crate::decode::ctypes::{FunctionParameter, ParameterLocation, Prototype};
+use crate::event::kind::function::typed::{TypedParameters, names_behind};
+use crate::event::kind::function::{
+    CodeLocation, FunctionLocation, FunctionName, ProbeKind, ProbeValues,
+};
+use crate::sys::tracefs::Tracefs;
+
+/// Prefix of the function that is called at each tracepoint, with a pointer in front of the
+/// tracepoint's arguments (`__DECLARE_TRACE()` in include/linux/tracepoint.h).
+const STUB: &str = "__probestub_";
+
+/// Functions that ftrace can trace, with `[MODULE]` behind those of a module.
+const TRACEABLE: &str = "available_filter_functions";
+
+impl MachineFunctions {
+    /// Returns where a probe of such a kind is, and its values.
+    ///
+    /// # Errors
+    /// This kernel has no such probes, or not what is to be probed; or a value is not known or
+    /// cannot be read.
+    pub(super) fn traced(&self, named: &FunctionName) -> Result<FunctionLocation> {
+        check_support(named.kind)?;
+        let CodeLocation::Function(name, 0) = named.location() else {
+            bail!("it has no offset; use kprobe:FUNCTION+OFFSET for an instruction");
+        };
+        match named.kind {
+            ProbeKind::Tprobe => self.check_tracepoint(name)?,
+            _ => self.check_traceable(name)?,
+        }
+        let types = self.kernel_parameters.types().ok_or_else(|| anyhow!(NO_TYPES))?;
+        let prototype = prototype(types, named.kind, name)?;
+        let typed = match named.paths() {
+            Some(paths) => TypedParameters::at_paths(types, &prototype, &paths)?,
+            None => TypedParameters::all(types, &prototype, name),
+        };
+        let mut location = FunctionLocation::in_kernel(CString::new(name)?, 0);
+        location.sites[0].arguments = typed.arguments;
+        location.values = ProbeValues::Fetched(typed.fields);
+        location.omitted = typed.omitted;
+        Ok(location)
+    }
+
+    /// Returns the wanted names of a kind, at most `most`, sorted.
+    ///
+    /// # Errors
+    /// This kernel has no such probes, or its lists cannot be read.
+    pub(super) fn traced_names(
+        &self,
+        kind: ProbeKind,
+        wanted: &dyn Fn(&str) -> bool,
+        most: usize,
+    ) -> Result<Vec<String>> {
+        check_support(kind)?;
+        match kind {
+            ProbeKind::Tprobe => {
+                let stubs = |name: &str| name.strip_prefix(STUB).is_some_and(wanted);
+                let names = self.kernel(true)?.names(&stubs, most).into_iter();
+                Ok(names.filter_map(|name| Some(name.strip_prefix(STUB)?.to_owned())).collect())
+            }
+            _ => {
+                let list = traceable()?;
+                let traceable: HashSet<&str> = list.lines().map(first_word).collect();
+                let both = |name: &str| wanted(name) && traceable.contains(name);
+                Ok(self.kernel(true)?.names(&both, most))
+            }
+        }
+    }
+
+    /// Returns the names that may follow a path in the list of a probe's values; None if they are
+    /// not known.
+    pub(super) fn traced_parameters(
+        &self,
+        named: &FunctionName,
+        path: &[&str],
+    ) -> Option<Vec<String>> {
+        let CodeLocation::Function(name, 0) = named.location() else { return None };
+        let types = self.kernel_parameters.types()?;
+        let prototype = prototype(types, named.kind, name).ok()?;
+        Some(names_behind(types, &prototype, path))
+    }
+
+    fn check_tracepoint(&self, name: &str) -> Result<()> {
+        if let Some((_, event)) = name.split_once(':') {
+            bail!("a tracepoint has no system here; write tprobe:{event}");
+        }
+        let stub = format!("{STUB}{name}");
+        if self.kernel(false)?.has(&stub) || self.kernel(true)?.has(&stub) {
+            return Ok(());
+        }
+        let known = self.traced_names(ProbeKind::Tprobe, &|_| true, usize::MAX)?;
+        let near = nearest(name, known.iter().map(String::as_str));
+        let hint = match near.is_empty() {
+            true => "; perilune list 'tprobe:*' shows all".to_owned(),
+            false => did_you_mean(&near),
+        };
+        bail!("the kernel has no tracepoint '{name}'{hint}")
+    }
+
+    fn check_traceable(&self, name: &str) -> Result<()> {
+        self.kernel_function(CodeLocation::Function(name, 0))?;
+        if !traceable()?.lines().map(first_word).any(|other| other == name) {
+            bail!(
+                "the kernel cannot trace this function (it is not in {TRACEABLE}); use \
+                 kprobe:{name}, or watch a function that calls it"
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Checks whether this kernel has probes of a kind.
+fn check_support(kind: ProbeKind) -> Result<()> {
+    if Tracefs::find()?.has_probes(kind.probe_type()) {
+        return Ok(());
+    }
+    bail!(
+        "this kernel has no {}",
+        match kind {
+            ProbeKind::Tprobe => {
+                "probes on tracepoints (CONFIG_FPROBE_EVENTS, since 6.5); use SYSTEM:EVENT, \
+                 whose fields perilune list -v shows"
+            }
+            ProbeKind::Fretprobe => {
+                "fprobes (CONFIG_FPROBE_EVENTS, since 6.5); use kretprobe:FUNCTION"
+            }
+            _ => "fprobes (CONFIG_FPROBE_EVENTS, since 6.5); use kprobe:FUNCTION",
+        }
+    )
+}
+
+/// Returns the values of a probe as parameters.
+fn prototype(types: &BtfTypes, kind: ProbeKind, name: &str) -> Result<Prototype<u32>> {
+    let stub = format!("{STUB}{name}");
+    let function = if kind == ProbeKind::Tprobe { &stub } else { name };
+    let mut found = types.prototype(function).ok_or_else(|| {
+        anyhow!("/sys/kernel/btf/vmlinux does not describe its arguments; it may be of a module")
+    })?;
+    if kind == ProbeKind::Tprobe && !found.parameters.is_empty() {
+        found.parameters.remove(0);
+    }
+    for (number, parameter) in (1..).zip(&mut found.parameters) {
+        parameter.location = ParameterLocation::Argument(number);
+    }
+    if kind == ProbeKind::Fretprobe
+        && let Some(type_) = found.result
+    {
+        let (name, location) = ("retval".to_owned(), ParameterLocation::Named);
+        found.parameters.insert(0, FunctionParameter { name, type_, location });
+    }
+    Ok(found)
+}
+
+fn traceable() -> Result<String> {
+    let path = Tracefs::find()?.root().join(TRACEABLE);
+    std::fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))
+}
+
+fn first_word(line: &str) -> &str {
+    line.split_once(' ').map_or(line, |(word, _)| word)
+}
