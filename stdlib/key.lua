@@ -50,7 +50,7 @@ end
 
 --- Prefixes of names that contain the symbol of a function or variable.
 local OF_SYMBOLS = { mem = true, kprobe = true, kretprobe = true, uprobe = true, uretprobe = true,
-  usdt = true }
+  usdt = true, fprobe = true, fretprobe = true, tprobe = true }
 
 --- Returns the value columns of a selector, and the expressions that they sum.
 local function columns_of(s)

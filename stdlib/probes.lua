@@ -1,13 +1,18 @@
 --- Functions as events: their names in tables, and their returns.
 local probes = {}
 
+--- Returns the name of a function without the list of its values.
+local function without_values(name)
+  return (name:gsub("%([%w_.,= ]*%)$", ""))
+end
+
 --- Returns the name of an event for a table: of a function without its file.
 ---@param id integer as `e._event.id`
 ---@return string
 function probes.name(id)
   local name = event_name(id)
   return name:match '^u%a*probe:"[^"]*":(.+)$' or name:match "^u%a*probe:[^:]*:(.+)$"
-    or name:match "^k%a*probe:(.+)$" or name
+    or name:match "^[kft]%a*probe:(.+)$" or name
 end
 
 --- Returns the name of the event that is raised when the functions of a selector return. Raises an
@@ -20,7 +25,7 @@ function probes.returns(s)
     local why = "-e %s: not the call of a function: use uprobe:FILE:FUNCTION or kprobe:FUNCTION"
     error(why:format(s.name), 0)
   end
-  return kind .. "retprobe:" .. rest:gsub("%([%w_., ]*%)$", "")
+  return kind .. "retprobe:" .. without_values(rest)
 end
 
 --- Returns a function that numbers functions: the event of a call and that of a return have the
@@ -30,7 +35,7 @@ end
 function probes.numbers()
   local by_id, by_name, names = {}, {}, {}
   local function learn(id)
-    local name = probes.name(id):gsub("%([%w_., ]*%)$", "")
+    local name = without_values(probes.name(id))
     local number = by_name[name]
     if not number then
       number = #names + 1

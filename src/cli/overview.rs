@@ -25,7 +25,8 @@ Explore  perilune list 'sched:*'             the events of this machine
          perilune trace -e uprobe:bash:shell_execve
                                              a function of a program; kprobe:FUNCTION for the
                                              kernel; uretprobe:, kretprobe: for returns;
-                                             usdt:FILE:PROVIDER:NAME for USDT probes
+                                             usdt:FILE:PROVIDER:NAME for USDT probes,
+                                             tprobe:NAME for the arguments of a tracepoint
          perilune repl                       prompt to open, count, time and draw events
          perilune monitors                   all monitors and their origin
          perilune doctor                     what works on this machine

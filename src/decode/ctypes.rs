@@ -76,9 +76,8 @@ impl<Id> Prototype<Id> {
     /// Returns whether its parameters are in registers and in memory, instead of where the kernel
     /// finds them.
     pub fn has_registers(&self) -> bool {
-        let is_found = |location| {
-            matches!(location, ParameterLocation::Argument(_) | ParameterLocation::Named)
-        };
+        let is_found =
+            |location| matches!(location, ParameterLocation::Argument | ParameterLocation::Named);
         !self.parameters.iter().any(|parameter| is_found(parameter.location))
     }
 }
@@ -114,8 +113,9 @@ pub enum ParameterLocation {
     CallerFrame(i64),
     /// Nowhere: it has this value in each call.
     Constant(i64),
-    /// Where the kernel finds the argument with this number, from 1: `$arg1`.
-    Argument(u16),
+    /// Where the calling convention has a parameter of its type at its position; the kernel finds
+    /// it by its number, from 1: `$arg1`.
+    Argument,
     /// Where the kernel finds the value with this name: `$retval`.
     Named,
     /// Not known; the reason and what to do, as text behind its name.

@@ -43,9 +43,9 @@ pub enum UnreadableOperand {
     /// Its size is not that of an integer.
     #[error("is not an integer of 1, 2, 4 or 8 bytes")]
     Size,
-    /// The file does not show where the variable is.
-    #[error("is in the variable `{0}`, which the file does not list (it was stripped)")]
-    Variable(String),
+    /// It is not known where its variable is: the name, and the reason.
+    #[error("is in the variable `{0}`: {1}")]
+    Variable(String, String),
     /// The kernel cannot read such an operand.
     #[error("is at `{0}`, which probes cannot read")]
     Place(String),

@@ -11,6 +11,7 @@ mod kernel_symbols;
 mod traced;
 
 use std::cell::RefCell;
+use std::collections::HashSet;
 use std::rc::Rc;
 
 use anyhow::Result;
@@ -33,6 +34,8 @@ pub struct MachineFunctions {
     kernel: RefCell<Option<Rc<KernelFunctions>>>,
     kernel_symbols: RefCell<Option<Rc<KernelSymbolIndex>>>,
     kernel_parameters: KernelParameters,
+    /// The functions that ftrace can trace.
+    traceable: RefCell<Option<Rc<HashSet<Box<str>>>>>,
 }
 
 /// Maximum number of files that are kept open for the next name: a user often names several
@@ -58,7 +61,7 @@ impl MachineFunctions {
 
     fn kernel_function(&self, location: CodeLocation<'_>) -> Result<FunctionLocation> {
         let known = match location {
-            CodeLocation::Function(name, _) => self.kernel(false)?.has(name),
+            CodeLocation::Function(name, _) => self.kernel(false)?.count(name) > 0,
             CodeLocation::Address(_) => true,
         };
         self.kernel(!known)?.find(location)
@@ -69,7 +72,7 @@ impl MachineFunctions {
     fn kernel(&self, anew: bool) -> Result<Rc<KernelFunctions>> {
         let mut kernel = self.kernel.borrow_mut();
         match &*kernel {
-            Some(known) if !anew => Ok(known.clone()),
+            Some(known) if !anew || known.is_fresh() => Ok(known.clone()),
             _ => Ok(kernel.insert(Rc::new(KernelFunctions::read()?)).clone()),
         }
     }

@@ -2,7 +2,8 @@
 //!
 //! An event is a line of a file such as `uprobe_events` ([`ProbeType`]), with a number like that of
 //! a tracepoint. It is made in the group `perilune_PID` and removed with its last perf event. Those
-//! of a process that was killed stay, without effect, until perilune makes its next one.
+//! of a process that was killed stay, without effect, until perilune makes its next one; before
+//! Linux 6.17, the function of an fprobe is still traced, and a tprobe blocks others there.
 //!
 //! The PMUs `uprobe` and `kprobe` need no such line, but each perf event of theirs is a probe of
 //! its own. With one per CPU, all of them run at each call; and if the thread is moved between two
@@ -111,7 +112,10 @@ impl DynamicEvent {
             let mut lines = point.lines(&group, &name);
             let first = lines.next().ok_or(io::ErrorKind::InvalidInput)?;
             match append(&list, &first) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                // Linux also refuses a second tprobe on a tracepoint in this way before 6.17.
+                Err(error)
+                    if error.kind() == io::ErrorKind::AlreadyExists
+                        && tracefs.id(&group, &name).is_ok() => {}
                 Err(error) => return Err(error),
                 Ok(()) => {
                     // Removes the event if one of the following steps fails.

@@ -8,6 +8,7 @@ use super::errno::errno;
 use super::probe_type::ProbeType;
 use super::refusal::{Refusal, RefusedCall};
 use crate::base::text::unescape::unescape;
+use std::collections::HashSet;
 use std::ffi::{CStr, CString, OsString};
 use std::fs;
 use std::io::{self, Read as _};
@@ -59,8 +60,22 @@ impl Tracefs {
     }
 
     /// Returns whether this kernel makes events of a type on request, as the README shows.
-    pub fn has_probes(&self, type_: ProbeType) -> bool {
-        read(&self.root.join("README")).is_ok_and(|text| type_.is_in(&text))
+    ///
+    /// # Errors
+    /// The README cannot be read.
+    pub fn has_probes(&self, type_: ProbeType) -> io::Result<bool> {
+        Ok(type_.is_in(&read(&self.root.join("README"))?))
+    }
+
+    /// Returns the names of the functions that ftrace can trace, some thousands to some ten
+    /// thousands.
+    ///
+    /// # Errors
+    /// `available_filter_functions` cannot be read.
+    pub fn traceable_functions(&self) -> io::Result<HashSet<Box<str>>> {
+        let text = read(&self.root.join("available_filter_functions"))?;
+        // `NAME [MODULE]`
+        Ok(text.lines().filter_map(|line| line.split(' ').next()).map(Box::from).collect())
     }
 
     /// Returns all tracepoints that can be opened, as system and name, sorted.

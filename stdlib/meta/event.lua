@@ -39,7 +39,8 @@ error "this file describes the API to editors and checkers; it cannot be require
 
 --- A selector as typed by the user: `sys:name/filter/ATTR/…/`, for calls of a function
 --- `kprobe:FUNCTION/…` or `uprobe:FILE:FUNCTION/…`, for its returns `kretprobe:` or `uretprobe:`,
---- for USDT probes `usdt:FILE:PROVIDER:NAME/…`,
+--- for USDT probes `usdt:FILE:PROVIDER:NAME/…`, for tracepoints with the members of their arguments
+--- `tprobe:TRACEPOINT/…`, for functions by ftrace `fprobe:FUNCTION/…` and `fretprobe:FUNCTION/…`,
 --- for accesses to memory `mem:SYMBOL/LEN:w/ATTR/…` or `mem:FILE:SYMBOL:w/ATTR/…`.
 ---@class perilune.Selector
 ---@field name string `"sched:sched_switch"`

@@ -233,6 +233,10 @@ fn functions(machine: &MachineFacts) -> Check {
             (CheckState::Missing, "neither kprobe: nor uprobe:", "KPROBE_EVENTS and CONFIG_UPROBE")
         }
     };
+    let found = match machine.traced {
+        true => format!("{found}; fprobe:, fretprobe: and tprobe:"),
+        false => found.to_owned(),
+    };
     let check = Check::new("functions", state, found);
     match lacks {
         "" => check,

@@ -21,6 +21,7 @@ use crate::sys::limits::{self, OpenFiles};
 use crate::sys::machine;
 use crate::sys::perf::PerfEvent;
 use crate::sys::privileges::{CAP_IPC_LOCK, Privileges, capability};
+use crate::sys::probe_type::ProbeType;
 use crate::sys::tracefs::Tracefs;
 
 /// The input of the checks.
@@ -41,6 +42,8 @@ pub struct MachineFacts {
     pub(super) hardware: Result<(), String>,
     /// Whether functions of the kernel can be watched, and those of programs.
     pub(super) probes: [bool; 2],
+    /// Whether functions can be traced by ftrace, and tracepoints be probed.
+    pub(super) traced: bool,
     /// Whether the kernel can count events by key, or why not.
     pub(super) counting: Result<(), String>,
     /// Whether records are stamped with `CLOCK_MONOTONIC`.
@@ -99,6 +102,9 @@ impl MachineFacts {
             own: attempt(&task_clock, own, "this process"),
             hardware: attempt(&user_only(cycles()), own, "cycles"),
             probes: ["kprobe", "uprobe"].map(|pmu| machine::pmu_type(pmu).is_some()),
+            traced: tracefs
+                .as_ref()
+                .is_ok_and(|tracefs| tracefs.has_probes(ProbeType::Tprobe).unwrap_or(false)),
             counting: counting::refusal().map_or(Ok(()), |refusal| Err(refusal.why)),
             monotonic: stamps_with_monotonic(),
             clocksource: read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),

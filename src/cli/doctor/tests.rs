@@ -34,6 +34,7 @@ fn well() -> MachineFacts {
         own: Ok(()),
         hardware: Ok(()),
         probes: [true, true],
+        traced: false,
         counting: Ok(()),
         monotonic: true,
         clocksource: Some("kvm-clock".to_owned()),

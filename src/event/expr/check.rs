@@ -244,11 +244,12 @@ impl Checker<'_> {
             let why = format!("unknown name '{name}'; only `key`, the key's value, is available");
             return Err(Fault::new(at, why));
         };
-        if let Some(field) = format.text_of(name).or_else(|| format.field(name)) {
-            return whole(at, field);
-        }
-        if let Some(value) = sample::value(name) {
-            return Ok(value);
+        // As in a handler, a parameter `_pid` does not hide what every sample has.
+        match (sample::value(name), format.text_of(name).or_else(|| format.field(name))) {
+            (Some(value), None) => return Ok(value),
+            (Some(value), Some(_)) if !name.starts_with("__") => return Ok(value),
+            (_, Some(field)) => return whole(at, field),
+            (None, None) => {}
         }
         if let Some(value) = sample::extra(name) {
             self.extra = self.extra.or(SampleFields::named(name).unwrap_or_default());

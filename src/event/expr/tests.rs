@@ -9,7 +9,8 @@ fn lua(text: &str) -> String {
                   field:int __pid; offset:16; size:4; signed:1;\n\
                   field:unsigned long addr; offset:24; size:8; signed:0;\n\
                   field:char comm[16]; offset:32; size:16; signed:0;\n\
-                  field:int common_pid; offset:4; size:4; signed:1;\n";
+                  field:int common_pid; offset:4; size:4; signed:1;\n\
+                  field:int _tid; offset:48; size:4; signed:1;\n";
     Expr::parse(text, "sys:x", &Format::parse(format).unwrap()).unwrap().lua().to_owned()
 }
 
@@ -19,6 +20,8 @@ fn values_that_fit_a_double_use_plain_arithmetic() {
         ("pid", "cast(I32, s.raw + 8)[0]"),
         (" common_pid ", "cast(I32, s.raw + 4)[0]"),
         ("1000", "1000"),
+        ("__pid", "cast(I32, s.raw + 16)[0]"),
+        ("_tid", "s.tid"),
         ("-5 + 0x10", "11"),
         ("pid + 1l", "(cast(I32, s.raw + 8)[0] + 1)"),
         ("pid + 1", "tobit((cast(I32, s.raw + 8)[0] + 1))"),

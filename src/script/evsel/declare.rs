@@ -73,7 +73,7 @@ impl Declarer {
         if options.registers {
             for event in &mut events {
                 if let Some(plain) = event.kind().without_parameters(&event.name) {
-                    *event = Rc::new(plain);
+                    *event = Rc::new(Event { counted: event.counted.clone(), ..plain });
                 }
             }
         }

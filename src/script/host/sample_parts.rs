@@ -24,7 +24,7 @@ impl Host {
             if may_omit_parameters(role) {
                 let count = declared.iter().find(|(_, of_count)| of_count.contains(&index));
                 parts[index].parameters = match count {
-                    Some((count, _)) => reads_fields(count),
+                    Some((count, _)) => reads_fields(count, role),
                     None => self.dispatch.parts_read(index)?.parameters,
                 };
             }
@@ -89,10 +89,11 @@ fn read_by_count(count: &DeclaredCount) -> SampleParts {
 }
 
 /// Returns whether the expressions of a count read fields of the event itself.
-fn reads_fields(count: &DeclaredCount) -> bool {
+fn reads_fields(count: &DeclaredCount, role: &Role) -> bool {
+    let format = role.event.format();
+    let is_field = |name: &str| format.is_some_and(|format| format.field(name).is_some());
     let mut reads = false;
-    let all_known =
-        each_name(count, &mut |name| reads |= !name.starts_with('_') || name == "_text");
+    let all_known = each_name(count, &mut |name| reads |= is_field(name) || name == "_text");
     reads || !all_known
 }
 

@@ -10,8 +10,11 @@ local getmetatable, rawget, type, next = debug.getmetatable, rawget, type, next
 local funck = require "jit.util".funck
 local decode = exports.decode
 
--- Fields that need no part, or are not found in the bytecode: these need all.
-local NEEDS = { _time = "time", _pid = "process", _text = "all", _stack = "all", _function = "all" }
+-- The parts that the fields of every sample need: all if they are not found in the bytecode, none
+-- for those that are always there. Any other field is the event's own.
+local NEEDS = { _time = "time", _pid = "process", _text = "all", _stack = "all", _function = "all",
+  _cpu = "none", _tid = "none", _comm = "none", _instance = "none", _event = "none",
+  _period = "none", _ip = "none", _addr = "none" }
 
 -- Names of functions and libraries of the runtime that read no record and no time.
 local FUNCTIONS = { "assert", "error", "next", "select", "tonumber", "tostring", "type", "pairs",
@@ -39,9 +42,9 @@ local function record_read(i, parts)
   end
   if i.var_b and i.b == 0 then
     if i.op ~= "TGETS" then return false end
-    local part = NEEDS[i.k] or i.k:find "^[^_]" and "fields"
+    local part = NEEDS[i.k] or "fields"
     if part == "all" then return false end
-    if part then parts[part] = true end
+    parts[part] = true
   end
   return true
 end

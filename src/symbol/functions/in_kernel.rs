@@ -2,6 +2,7 @@
 
 use std::ffi::CString;
 use std::ops::Range;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow, bail};
 
@@ -15,7 +16,12 @@ pub(super) struct KernelFunctions {
     names: Vec<Box<str>>,
     /// Names that must not be probed, as far as the kernel lists them, sorted.
     forbidden: Vec<Box<str>>,
+    /// When they were read.
+    read_at: Option<Instant>,
 }
+
+/// Age below which they are not read again.
+const FRESH: Duration = Duration::from_secs(1);
 
 /// The kernel's list of what must not be probed.
 const BLACKLIST: &str = "/sys/kernel/debug/kprobes/blacklist";
@@ -30,7 +36,13 @@ impl KernelFunctions {
             .context("failed to read the kernel's functions from /proc/kallsyms")?;
         // debugfs may not be mounted; the kernel's own refusal must then suffice.
         let blacklist = std::fs::read_to_string(BLACKLIST).unwrap_or_default();
-        KernelFunctions::of(&list, &blacklist)
+        let read_at = Some(Instant::now());
+        Ok(KernelFunctions { read_at, ..KernelFunctions::of(&list, &blacklist)? })
+    }
+
+    /// Returns whether they were read so recently that they are not read again.
+    pub(super) fn is_fresh(&self) -> bool {
+        self.read_at.is_some_and(|at| at.elapsed() < FRESH)
     }
 
     pub(super) fn of(list: &str, blacklist: &str) -> Result<KernelFunctions> {
@@ -46,12 +58,7 @@ impl KernelFunctions {
         let forbidden = blacklist.lines().filter_map(|line| line.split_ascii_whitespace().nth(1));
         let mut forbidden: Vec<Box<str>> = forbidden.map(Box::from).collect();
         forbidden.sort_unstable();
-        Ok(KernelFunctions { names, forbidden })
-    }
-
-    /// Returns whether there is a function of this name.
-    pub(super) fn has(&self, name: &str) -> bool {
-        self.names.binary_search_by(|other| (**other).cmp(name)).is_ok()
+        Ok(KernelFunctions { names, forbidden, read_at: None })
     }
 
     /// Returns a function, or an instruction inside of it. The kernel checks that one begins there.
@@ -62,15 +69,13 @@ impl KernelFunctions {
         let CodeLocation::Function(name, offset) = location else {
             bail!("an address of the kernel is not supported; write kprobe:FUNCTION+OFFSET");
         };
-        let first = self.names.partition_point(|other| &**other < name);
-        let behind = self.names.partition_point(|other| &**other <= name);
         if self.is_forbidden(name) {
             bail!(
                 "the kernel does not allow a probe on this function (kprobes would recurse); watch \
                  a function that calls it"
             );
         }
-        match behind - first {
+        match self.count(name) {
             1 => {
                 // From an offset behind its end, the kernel would probe the next function.
                 if offset > 0
@@ -82,8 +87,15 @@ impl KernelFunctions {
                 }
                 Ok(FunctionLocation::in_kernel(CString::new(name)?, offset))
             }
-            0 => Err(self.unknown(name)),
-            several => bail!(
+            _ => Err(self.not_one(name)),
+        }
+    }
+
+    /// Returns the error for a name that no function or several have.
+    pub(super) fn not_one(&self, name: &str) -> anyhow::Error {
+        match self.count(name) {
+            0 => self.unknown(name),
+            several => anyhow!(
                 "the kernel has {several} functions of this name and cannot choose one; watch one \
                  that they call or that calls them"
             ),
@@ -95,6 +107,12 @@ impl KernelFunctions {
         let alone = self.names.chunk_by(|a, b| a == b).filter(|same| same.len() == 1).flatten();
         let may = alone.filter(|name| wanted(name) && !self.is_forbidden(name));
         may.map(ToString::to_string).take(most).collect()
+    }
+
+    /// Returns how many functions have this name.
+    pub(super) fn count(&self, name: &str) -> usize {
+        let first = self.names.partition_point(|other| &**other < name);
+        self.names.partition_point(|other| &**other <= name) - first
     }
 
     fn is_forbidden(&self, name: &str) -> bool {

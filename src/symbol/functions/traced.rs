@@ -1,7 +1,9 @@
-//! Probes whose values the kernel finds by its own types: tprobes and fprobes.
+//! Tprobes and fprobes: their values have the names and types of the kernel's BTF, and the kernel
+//! finds them by the number of their register (`$arg1`).
 
 use std::collections::HashSet;
 use std::ffi::CString;
+use std::rc::Rc;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 
@@ -14,14 +16,25 @@ use crate::event::kind::function::typed::{TypedParameters, names_behind};
 use crate::event::kind::function::{
     CodeLocation, FunctionLocation, FunctionName, ProbeKind, ProbeValues,
 };
+use crate::sys::machine::is_linux_since;
 use crate::sys::tracefs::Tracefs;
 
 /// Prefix of the function that is called at each tracepoint, with a pointer in front of the
 /// tracepoint's arguments (`__DECLARE_TRACE()` in include/linux/tracepoint.h).
 const STUB: &str = "__probestub_";
 
-/// Functions that ftrace can trace, with `[MODULE]` behind those of a module.
-const TRACEABLE: &str = "available_filter_functions";
+/// Name of the result of a function.
+const RESULT: &str = "retval";
+
+/// Why a parameter cannot be read at the return.
+const NOT_KEPT: &str = "is not kept until the return before Linux 6.9; read it with fprobe:";
+
+/// Kernel from which on the return of a function has the arguments of its call
+/// (`store_fprobe_entry_data()`).
+const KEPT_SINCE: (u32, u32) = (6, 9);
+
+/// Arguments of a tracepoint in registers: the first one has the stub's pointer.
+const TRACEPOINT_ARGUMENTS: usize = 5;
 
 impl MachineFunctions {
     /// Returns where a probe of such a kind is, and its values.
@@ -39,7 +52,12 @@ impl MachineFunctions {
             _ => self.check_traceable(name)?,
         }
         let types = self.kernel_parameters.types().ok_or_else(|| anyhow!(NO_TYPES))?;
-        let prototype = prototype(types, named.kind, name)?;
+        let mut prototype = prototype(types, named.kind, name)?;
+        if named.kind == ProbeKind::Fretprobe && !is_linux_since(KEPT_SINCE) {
+            for parameter in prototype.parameters.iter_mut().filter(|one| one.name != RESULT) {
+                parameter.location = ParameterLocation::Unknown(NOT_KEPT);
+            }
+        }
         let typed = match named.paths() {
             Some(paths) => TypedParameters::at_paths(types, &prototype, &paths)?,
             None => TypedParameters::all(types, &prototype, name),
@@ -69,8 +87,7 @@ impl MachineFunctions {
                 Ok(names.filter_map(|name| Some(name.strip_prefix(STUB)?.to_owned())).collect())
             }
             _ => {
-                let list = traceable()?;
-                let traceable: HashSet<&str> = list.lines().map(first_word).collect();
+                let traceable = self.traceable(true)?;
                 let both = |name: &str| wanted(name) && traceable.contains(name);
                 Ok(self.kernel(true)?.names(&both, most))
             }
@@ -95,7 +112,7 @@ impl MachineFunctions {
             bail!("a tracepoint has no system here; write tprobe:{event}");
         }
         let stub = format!("{STUB}{name}");
-        if self.kernel(false)?.has(&stub) || self.kernel(true)?.has(&stub) {
+        if self.kernel(false)?.count(&stub) > 0 || self.kernel(true)?.count(&stub) > 0 {
             return Ok(());
         }
         let known = self.traced_names(ProbeKind::Tprobe, &|_| true, usize::MAX)?;
@@ -107,21 +124,40 @@ impl MachineFunctions {
         bail!("the kernel has no tracepoint '{name}'{hint}")
     }
 
+    /// Checks whether ftrace can trace a function. kprobes have other limits.
     fn check_traceable(&self, name: &str) -> Result<()> {
-        self.kernel_function(CodeLocation::Function(name, 0))?;
-        if !traceable()?.lines().map(first_word).any(|other| other == name) {
+        let known = self.kernel(false)?.count(name) > 0;
+        let kernel = self.kernel(!known)?;
+        if kernel.count(name) != 1 {
+            return Err(kernel.not_one(name));
+        }
+        if !self.traceable(false)?.contains(name) && !self.traceable(true)?.contains(name) {
             bail!(
-                "the kernel cannot trace this function (it is not in {TRACEABLE}); use \
-                 kprobe:{name}, or watch a function that calls it"
+                "the kernel cannot trace this function (it is not in available_filter_functions); \
+                 use kprobe:{name}, or watch a function that calls it"
             );
         }
         Ok(())
+    }
+
+    /// Returns the functions that ftrace can trace. With `anew` they are read again, since modules
+    /// are loaded and unloaded.
+    fn traceable(&self, anew: bool) -> Result<Rc<HashSet<Box<str>>>> {
+        let mut traceable = self.traceable.borrow_mut();
+        match &*traceable {
+            Some(known) if !anew => Ok(known.clone()),
+            _ => {
+                let names = Tracefs::find()?.traceable_functions();
+                let names = names.context("failed to read the functions that ftrace can trace")?;
+                Ok(traceable.insert(Rc::new(names)).clone())
+            }
+        }
     }
 }
 
 /// Checks whether this kernel has probes of a kind.
 fn check_support(kind: ProbeKind) -> Result<()> {
-    if Tracefs::find()?.has_probes(kind.probe_type()) {
+    if Tracefs::find()?.has_probes(kind.probe_type())? {
         return Ok(());
     }
     bail!(
@@ -149,23 +185,19 @@ fn prototype(types: &BtfTypes, kind: ProbeKind, name: &str) -> Result<Prototype<
     if kind == ProbeKind::Tprobe && !found.parameters.is_empty() {
         found.parameters.remove(0);
     }
-    for (number, parameter) in (1..).zip(&mut found.parameters) {
-        parameter.location = ParameterLocation::Argument(number);
+    for (index, parameter) in found.parameters.iter_mut().enumerate() {
+        parameter.location = match kind {
+            ProbeKind::Tprobe if index >= TRACEPOINT_ARGUMENTS => {
+                ParameterLocation::Unknown("is on the stack; read another argument")
+            }
+            _ => ParameterLocation::Argument,
+        };
     }
     if kind == ProbeKind::Fretprobe
         && let Some(type_) = found.result
     {
-        let (name, location) = ("retval".to_owned(), ParameterLocation::Named);
+        let (name, location) = (RESULT.to_owned(), ParameterLocation::Named);
         found.parameters.insert(0, FunctionParameter { name, type_, location });
     }
     Ok(found)
-}
-
-fn traceable() -> Result<String> {
-    let path = Tracefs::find()?.root().join(TRACEABLE);
-    std::fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))
-}
-
-fn first_word(line: &str) -> &str {
-    line.split_once(' ').map_or(line, |(word, _)| word)
 }

@@ -34,12 +34,17 @@ pub(super) fn probe(type_: ProbeType, errno: i32, facts: &Privileges) -> Option<
         (libc::ENOENT, Kprobe | Fprobe) => {
             "the kernel cannot find the function; its module may have been unloaded: load it first"
         }
-        (libc::ENOENT, Tprobe) => {
-            "the kernel cannot find the tracepoint; its module may have been unloaded: load it first"
+        (libc::EEXIST, Tprobe) => {
+            "before Linux 6.17 a tracepoint has one tprobe, and another one is there; list all \
+             values in one: tprobe:TRACEPOINT(A, B)"
+        }
+        (libc::ENOENT | libc::EINVAL, Tprobe) => {
+            "the kernel cannot probe the tracepoint; its module may have been unloaded: load it \
+             first"
         }
         (libc::EINVAL, Fprobe) => {
-            "the kernel cannot trace this function (it is not in available_filter_functions); \
-             watch one that calls it"
+            "the kernel cannot trace this function, or not read these values there; omit some, or \
+             watch a function that calls it"
         }
         (libc::EINVAL, Kprobe) => {
             "the kernel does not allow a probe on this function (probes use it themselves, or it \

@@ -112,7 +112,8 @@ fn an_address_of_a_stripped_program_is_probed() {
     run.is_complete();
 }
 
-/// Before `minus` is a function without a size, whose last bytes are the begin of an instruction.
+/// A function without a size, whose last bytes are the beginning of an instruction, precedes
+/// `minus`.
 const WITHOUT_SIZE: &str = r#"
 __asm__(".section .text.unlikely,\"ax\"\n.globl plain\n.type plain, @function\n"
         "plain: ret\n.byte 0x48, 0xb8\n.text");

@@ -113,21 +113,18 @@ fn probes_that_the_kernel_does_not_have_are_refused_with_the_equivalent() {
         ("tprobe", "tprobe:sys_entre", "has no tracepoint 'sys_entre'; did you mean 'sys_enter'?"),
         ("tprobe", "tprobe:raw_syscalls:sys_enter", "write tprobe:sys_enter"),
         ("tprobe", "tprobe:sys_enter(idd)", "has no parameter 'idd'; did you mean 'id'?"),
-        ("tprobe", "tprobe:sys_enter(arg1)", "has no parameter 'arg1'; it has regs, id"),
+        ("tprobe", "tprobe:sys_enter(arg7)", "has no parameter 'arg7'; it has regs, id"),
         ("fprobe", "fprobe:vfs_raed", "has no function 'vfs_raed'; did you mean 'vfs_read'"),
         ("fprobe", "fprobe:vfs_read+4", "it has no offset"),
         ("fprobe", "fprobe:vfs_read(retval)", "has no parameter 'retval'"),
     ];
-    for (kind, event, instead) in [
+    refusals.retain(|(kind, _, _)| has(kind));
+    let equivalents = [
         ("tprobe", "tprobe:sys_enter", "use SYSTEM:EVENT"),
         ("fprobe", "fprobe:vfs_read", "use kprobe:FUNCTION"),
         ("fprobe", "fretprobe:vfs_read", "use kretprobe:FUNCTION"),
-    ] {
-        if !has(kind) {
-            refusals.retain(|(other, _, _)| *other != kind);
-            refusals.push((kind, event, instead));
-        }
-    }
+    ];
+    refusals.extend(equivalents.into_iter().filter(|(kind, _, _)| !has(kind)));
     for (_, event, why) in refusals {
         let run = program.watched(&["trace", "-e", event], 1, 0);
         assert!(run.stderr.contains(why), "{event}: {}", run.stderr);

@@ -91,14 +91,19 @@ impl TypedParameters {
             let name = own.map_or_else(|| whole.join("_"), str::to_owned);
             let (first, steps) = whole.split_first().map_or(("", &[][..]), |(a, b)| (*a, b));
             let Some((_, place)) = places.iter().find(|(name, _)| *name == first) else {
-                if let Some(register) = register_of(path).filter(|_| prototype.has_registers()) {
-                    typed.add_register(&name, path, register)?;
+                if let Some((register, is_text)) = register_of(path) {
+                    let argument = path.trim_end_matches(".text");
+                    let value = match prototype.has_registers() {
+                        true => format!("%{register}"),
+                        false => format!("${argument}"),
+                    };
+                    typed.add_register(&name, path, (&value, is_text))?;
                     continue;
                 }
                 let names: Vec<&str> = places.iter().map(|(name, _)| *name).collect();
                 bail!("{}", no_parameter(first, &names));
             };
-            if own.is_none() && added.mark_listed(&whole) {
+            if added.mark_listed(&whole, &name) {
                 continue;
             }
             let mut pointers = Vec::new();
@@ -129,14 +134,17 @@ impl TypedParameters {
         let mut typed = TypedParameters::default();
         for (own, path, register) in registers {
             let name = own.map_or_else(|| path.replace('.', "_"), str::to_owned);
-            if let Err(why) = typed.add_register(&name, path, register) {
+            let (register, is_text) = register;
+            let register = format!("%{register}");
+            if let Err(why) = typed.add_register(&name, path, (&register, is_text)) {
                 return Some(Err(why));
             }
         }
         Some(Ok(typed))
     }
 
-    /// Adds the field of a path that [`register_of`] has recognized.
+    /// Adds the field of a path that [`register_of`] has recognized, from the fetch argument of the
+    /// register.
     fn add_register(
         &mut self,
         name: &str,
@@ -144,8 +152,8 @@ impl TypedParameters {
         (register, is_text): (&str, bool),
     ) -> Result<()> {
         let added = match is_text {
-            true => self.add(name, &format!("+0(%{register})"), FetchedType::Text),
-            false => self.add(name, &format!("%{register}"), FetchedType::Register),
+            true => self.add(name, &format!("+0({register})"), FetchedType::Text),
+            false => self.add(name, register, FetchedType::Register),
         };
         added.map_err(|why| anyhow!("'{path}' {why}"))
     }
@@ -185,7 +193,7 @@ impl TypedParameters {
 }
 
 /// Splits `NAME=PATH`.
-fn named_path(text: &str) -> (Option<&str>, &str) {
+pub fn named_path(text: &str) -> (Option<&str>, &str) {
     match text.split_once('=') {
         Some((name, path)) => (Some(name.trim()), path.trim()),
         None => (None, text.trim()),
@@ -200,7 +208,7 @@ fn no_parameter(name: &str, names: &[&str]) -> String {
         (true, false) => format!("; it has {}", names.join(", ")),
         (true, true) => "; it has none".to_owned(),
     };
-    format!("the function has no parameter '{name}'{hint}")
+    format!("it has no parameter '{name}'{hint}")
 }
 
 /// Returns the register that a path such as `arg1` or `arg1.text` stands for, and whether it is
@@ -253,7 +261,8 @@ pub fn names_behind<T: TypeTable>(
     reached.map_or(Vec::new(), |id| member_names(types, id))
 }
 
-fn is_field_name(name: &str) -> bool {
+/// Returns whether the kernel accepts a name of a field.
+pub fn is_field_name(name: &str) -> bool {
     // Names of the kernel's own fields (`reserved_field_names` in kernel/trace/trace_probe.c).
     let is_reserved = name.starts_with("common_") || name.starts_with("__probe_");
     name.len() <= NAME_MAX

@@ -12,6 +12,7 @@ use crate::decode::elf::usdt::UsdtSite;
 use crate::decode::format::OmittedField;
 use crate::decode::operand::{self, Operand, OperandArgument, UnreadableOperand};
 use crate::event::kind::function::fetched::{FetchedArgument, FetchedType};
+use crate::event::kind::function::typed::{is_field_name, named_path};
 use crate::event::kind::function::{FunctionLocation, FunctionName, ProbeValues, ProbedCode};
 use crate::sys::dynamic_event::ProbeSite;
 
@@ -51,9 +52,10 @@ impl ProgramFile {
         for wanted in wanted(listed.as_deref(), number)? {
             let at_sites: Vec<_> = arguments.iter().map(|all| all.get(wanted.index)).collect();
             let is_twice = fetched.iter().any(|field| field.name == wanted.name);
-            match wanted.fetched(&at_sites).and_then(|found| match is_twice {
-                true => Err("is there twice".to_owned()),
-                false => Ok(found),
+            match wanted.fetched(&at_sites).and_then(|found| match () {
+                () if is_twice => Err("is there twice".to_owned()),
+                () if !is_field_name(&wanted.name) => Err("cannot have this name".to_owned()),
+                () => Ok(found),
             }) {
                 Ok((value, texts)) => {
                     for (site, text) in sites.iter_mut().zip(texts) {
@@ -142,12 +144,13 @@ impl ProgramFile {
         site: &ProbeSite,
     ) -> Result<OperandArgument, UnreadableOperand> {
         let Operand::Variable(name, offset) = &argument.operand else { return Ok(argument) };
-        let address = self.symbol(name).ok().map(|symbol| symbol.address);
-        let address = address.and_then(|at| at.checked_add_signed(*offset));
+        let unknown = |why: String| UnreadableOperand::Variable(name.clone(), why);
+        let symbol = self.symbol(name).map_err(|why| unknown(why.to_string()))?;
+        let address = symbol.address.checked_add_signed(*offset);
         let code = found.address.checked_sub(site.offset);
         let mapped = address.and_then(|at| at.checked_sub(code?));
-        let unknown = || UnreadableOperand::Variable(name.clone());
-        Ok(OperandArgument { operand: Operand::Mapped(mapped.ok_or_else(unknown)?), ..argument })
+        let mapped = mapped.ok_or_else(|| unknown("it is before the code".to_owned()))?;
+        Ok(OperandArgument { operand: Operand::Mapped(mapped), ..argument })
     }
 
     fn no_usdt(&self) -> anyhow::Error {
@@ -200,15 +203,16 @@ fn wanted(listed: Option<&[&str]>, number: usize) -> Result<Vec<WantedArgument>>
         return Ok(all.collect());
     };
     let one = |path: &&str| {
+        let (own, path) = named_path(path);
         let (argument, is_text) = match path.strip_suffix(".text") {
             Some(argument) => (argument, true),
-            None => (*path, false),
+            None => (path, false),
         };
         let index = argument.strip_prefix("arg").and_then(|digits| digits.parse::<usize>().ok());
         match index.and_then(|index| index.checked_sub(1)).filter(|index| *index < number) {
             Some(index) => Ok(WantedArgument {
-                path: (*path).to_owned(),
-                name: path.replace('.', "_"),
+                path: path.to_owned(),
+                name: own.map_or_else(|| path.replace('.', "_"), str::to_owned),
                 index,
                 is_text,
             }),

@@ -54,10 +54,16 @@ pub(super) fn places<'a, T: TypeTable>(
     let place = |parameter: &'a FunctionParameter<T::Id>| {
         let id = parameter.type_;
         let shape = types.shape(id);
-        let by_position = positions.next(shape);
-        let place = match located(parameter, shape) {
-            Some(place) => place,
-            None => by_position.map(Reached::Register),
+        let place = match parameter.location {
+            ParameterLocation::Named => value_of(parameter, shape),
+            location => {
+                let by_position = positions.next(shape);
+                let reached = |index| match location {
+                    ParameterLocation::Argument => Reached::Variable(format!("arg{}", index + 1)),
+                    _ => Reached::Register(argument_registers().nth(index).unwrap_or_default()),
+                };
+                located(location, shape).unwrap_or_else(|| by_position.map(reached))
+            }
         };
         (parameter.name.as_str(), place.map(|place| (place, id)))
     };
@@ -67,28 +73,23 @@ pub(super) fn places<'a, T: TypeTable>(
 /// Returns the place that the debug information gives, or why there is none; None if it is that of
 /// the calling convention.
 fn located<Id: Copy>(
-    parameter: &FunctionParameter<Id>,
+    location: ParameterLocation,
     shape: Option<TypeShape<Id>>,
 ) -> Option<Result<Reached, String>> {
-    let location = parameter.location;
     let register = |number: u16| {
         let found = registers::CALL_DWARF.iter().find(|(dwarf, _)| *dwarf == number);
         let why = "is in a register that does not pass arguments; read it in a caller";
         found.map(|(_, name)| *name).ok_or_else(|| why.to_owned())
     };
     if matches!(shape, Some(TypeShape::Float))
-        && matches!(
-            location,
-            ParameterLocation::Register(_)
-                | ParameterLocation::Constant(_)
-                | ParameterLocation::Argument(_)
-                | ParameterLocation::Named
-        )
+        && matches!(location, ParameterLocation::Register(_) | ParameterLocation::Constant(_))
     {
         return Some(Err(FLOAT.to_owned()));
     }
     Some(match location {
-        ParameterLocation::ByPosition => return None,
+        ParameterLocation::ByPosition | ParameterLocation::Argument | ParameterLocation::Named => {
+            return None;
+        }
         ParameterLocation::Register(_) if matches!(shape, Some(TypeShape::Struct)) => {
             Err("is a structure in a register, whose members cannot be read; read argN, the \
                  register"
@@ -103,30 +104,35 @@ fn located<Id: Copy>(
             Ok(Reached::Memory("%sp".to_owned(), offset))
         }
         ParameterLocation::Constant(value) => Ok(Reached::Constant(value)),
-        ParameterLocation::Argument(_) | ParameterLocation::Named
-            if matches!(shape, None | Some(TypeShape::Struct | TypeShape::Other)) =>
-        {
-            Err("is a structure or has another type that cannot be read".to_owned())
-        }
-        ParameterLocation::Argument(number) => Ok(Reached::Variable(format!("arg{number}"))),
-        ParameterLocation::Named => Ok(Reached::Variable(parameter.name.clone())),
         ParameterLocation::Unknown(why) => Err(why.to_owned()),
     })
 }
 
+/// Returns a value that the kernel finds by its name.
+fn value_of<Id: Copy>(
+    parameter: &FunctionParameter<Id>,
+    shape: Option<TypeShape<Id>>,
+) -> Result<Reached, String> {
+    match shape {
+        Some(TypeShape::Float) => Err(FLOAT.to_owned()),
+        Some(TypeShape::Int { .. } | TypeShape::Char { .. } | TypeShape::Pointer(_)) => {
+            Ok(Reached::Variable(parameter.name.clone()))
+        }
+        _ => Err("is a structure, which a probe cannot read; omit it".to_owned()),
+    }
+}
+
 /// Assigns registers to parameters by their positions.
-struct Positions<R> {
-    free: R,
+struct Positions {
+    /// Number of registers that have a parameter.
+    used: usize,
     /// Why the registers of further parameters are not known.
     lost: Option<&'static str>,
 }
 
-impl Positions<()> {
+impl Positions {
     /// Returns the positions of a function with this result.
-    fn of<T: TypeTable>(
-        types: &T,
-        result: Option<T::Id>,
-    ) -> Positions<impl Iterator<Item = &'static str>> {
+    fn of<T: TypeTable>(types: &T, result: Option<T::Id>) -> Positions {
         // The address of the result may be in the first register.
         let lost = match result.and_then(|id| types.shape(id)) {
             Some(TypeShape::Struct | TypeShape::Other) => {
@@ -134,13 +140,11 @@ impl Positions<()> {
             }
             _ => None,
         };
-        Positions { free: argument_registers(), lost }
+        Positions { used: 0, lost }
     }
-}
 
-impl<R: Iterator<Item = &'static str>> Positions<R> {
-    /// Returns the register of the next parameter.
-    fn next<Id: Copy>(&mut self, shape: Option<TypeShape<Id>>) -> Result<&'static str, String> {
+    /// Returns the index of the register of the next parameter.
+    fn next<Id: Copy>(&mut self, shape: Option<TypeShape<Id>>) -> Result<usize, String> {
         if let Some(why) = self.lost {
             return Err(format!(
                 "{why}, so its register is not known; build with -g -O2, which describes it, or \
@@ -153,7 +157,11 @@ impl<R: Iterator<Item = &'static str>> Positions<R> {
                 TypeShape::Int { size: 1 | 2 | 4 | 8, .. }
                 | TypeShape::Char { .. }
                 | TypeShape::Pointer(_),
-            ) => self.free.next().ok_or_else(|| ON_STACK.to_owned()),
+            ) => {
+                self.used += 1;
+                let is_register = self.used <= registers::ARGUMENTS.len();
+                is_register.then_some(self.used - 1).ok_or_else(|| ON_STACK.to_owned())
+            }
             _ => {
                 self.lost = Some("follows a structure");
                 Err("is a structure or has another type that is not in one register; read arg1 to \

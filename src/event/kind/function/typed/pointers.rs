@@ -29,11 +29,14 @@ impl<'a> AddedPointers<'a> {
         AddedPointers { all: Vec::new(), listed: listed.collect() }
     }
 
-    /// Marks the pointer with this path as listed. Returns whether its field is there, and was not
-    /// listed before.
-    pub(super) fn mark_listed(&mut self, path: &[&str]) -> bool {
+    /// Marks the pointer with this path as listed, under this name, or under any if it is that of
+    /// the path. Returns whether its field is there, and was not listed before.
+    pub(super) fn mark_listed(&mut self, path: &[&str], name: &str) -> bool {
+        let any = name == path.join("_");
         let mut all = self.all.iter_mut();
-        let added = all.find(|pointer| pointer.unlisted && pointer.path == path);
+        let added = all.find(|pointer| {
+            pointer.unlisted && pointer.path == path && (any || pointer.name == name)
+        });
         added.is_some_and(|pointer| std::mem::take(&mut pointer.unlisted))
     }
 

@@ -209,7 +209,7 @@ fn a_path_leads_through_pointers_and_structures() {
         assert_eq!(read(path), Ok(expected), "{path}");
     }
     for (path, why) in [
-        ("reg", "the function has no parameter 'reg'; did you mean 'req'?"),
+        ("reg", "it has no parameter 'reg'; did you mean 'req'?"),
         ("req.lem", "'req.lem' has no member 'lem'; did you mean 'len'?"),
         ("req.len.x", "'req.len.x' has no member 'x': it is not a structure behind 'len'"),
         (
@@ -220,7 +220,7 @@ fn a_path_leads_through_pointers_and_structures() {
         ("req.wide", "'req.wide' is a bit field in more than 8 bytes"),
         ("req.old", "'req.old' is a bit field in a form of debug information before DWARF 4"),
         ("any.x", "'any.x' has no member 'x': it is not a structure"),
-        ("", "the function has no parameter ''; it has req, any"),
+        ("", "it has no parameter ''; it has req, any"),
     ] {
         assert_eq!(read(path), Err(why.to_owned()), "{path}");
     }
@@ -308,8 +308,9 @@ fn values_that_the_kernel_finds_have_no_registers() {
     let located = located_prototype(
         &[
             ("retval", INT, Named),
-            ("req", REQUEST_POINTER, Argument(1)),
-            ("pair", USER, Argument(2)),
+            ("req", REQUEST_POINTER, Argument),
+            ("pair", USER, Argument),
+            ("last", INT, Argument),
         ],
         None,
     );
@@ -317,10 +318,19 @@ fn values_that_the_kernel_finds_have_no_registers() {
     assert_eq!(all.arguments, "retval=$retval:s32 req=$arg1:x64");
     assert_eq!(
         notes(&all),
-        ["pair is omitted: it is a structure or has another type that cannot be read"]
+        [
+            "pair is omitted: it is a structure or has another type that is not in one register; \
+             read arg1 to arg6",
+            "last is omitted: it follows a structure, so its register is not known; build with -g \
+             -O2, which describes it, or read arg1 to arg6"
+        ]
     );
     let read = |path| TypedParameters::at_paths(&types(), &located, &[path]);
     let behind = read("id=req.user.id").unwrap().arguments;
     assert!(behind.starts_with("req=$arg1:x64 ") && behind.ends_with("($arg1)):s32"), "{behind}");
-    assert!(read("arg1").unwrap_err().to_string().contains("no parameter 'arg1'; it has retval"));
+    assert_eq!(read("n=arg3").unwrap().arguments, "n=$arg3:s64");
+    assert_eq!(read("arg3.text").unwrap().arguments, "arg3_text=+0($arg3):string");
+    assert!(read("arg7").unwrap_err().to_string().contains("no parameter 'arg7'; it has retval"));
+    let twice = TypedParameters::at_paths(&types(), &located, &["req.user.id", "req=req"]);
+    assert!(twice.unwrap().arguments.starts_with("req=$arg1:x64 req_user="));
 }
