@@ -106,6 +106,7 @@ mod tests {
             title: None,
             style: Style::Counts { all },
             samples: 0,
+            hidden: 0,
             columns: ["cpu", "switch", "hi", "timer", "rcu"].map(column).to_vec(),
             rows: vec![row([0, 10, 0, 7, 1]), row([255, 200, 0, 3, 0])],
         }

@@ -216,6 +216,12 @@ impl Draw for Json {
                     for row in &table.rows {
                         self.row(stamp, table, row);
                     }
+                    if table.hidden > 0 {
+                        self.open("hidden", stamp);
+                        push_string(self.fixed("table"), table.name.as_bytes());
+                        digits::push_u64(self.fixed("rows"), table.hidden);
+                        self.close();
+                    }
                 }
                 Report::Hist(hist) => self.hist(stamp, hist),
                 Report::Row(pairs) => {

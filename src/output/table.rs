@@ -7,6 +7,7 @@
 use super::layout::{MeasuredText, PlacedColumn, TableLayout, lay_out, long_stacks, shorten};
 use super::{Colour, counts, shrink};
 use crate::base::report::draw::{Align, Cell, DrawnHistogram, Style, Table};
+use crate::base::text::units::counted;
 use crate::base::text::{digits, escape, field};
 
 /// Number of stars of the fullest bucket.
@@ -101,6 +102,18 @@ fn push_below(out: &mut Vec<u8>, text: &str, room: Option<usize>) {
     escape::push_shown(out, text.as_bytes());
     room.iter().for_each(|room| shorten(out, start, *room));
     out.push(b'\n');
+}
+
+/// Appends a line with the number of rows beyond the limit of a table, if there are any.
+pub(super) fn push_hidden(out: &mut Vec<u8>, rows: u64, colour: Colour) {
+    if rows > 0 {
+        painted(out, colour, DIM, |out| {
+            out.extend_from_slice(
+                format!("({} not shown)", counted(rows, "further row")).as_bytes(),
+            );
+        });
+        out.push(b'\n');
+    }
 }
 
 /// Appends a line that lists the columns omitted for lack of room.

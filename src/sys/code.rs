@@ -6,6 +6,8 @@ use std::io;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 
+use memmap2::{Mmap, MmapOptions};
+
 /// A file that is kept open, so that the kernel opens the same file that was examined: in another
 /// one, the offset could lie in the middle of an instruction, and a breakpoint there kills every
 /// process that runs it.
@@ -16,6 +18,10 @@ pub struct Code {
     path: CString,
     /// Device, inode, size and modification time.
     state: [i64; 5],
+    /// A private mapping of the file. Linux checks the instruction of a probe when it puts the
+    /// probe into a mapping: without one, it accepts an instruction that it cannot execute
+    /// elsewhere, and the probe is never hit.
+    _mapping: Option<Mmap>,
 }
 
 impl Code {
@@ -25,7 +31,9 @@ impl Code {
     /// Its metadata cannot be read.
     pub fn of(file: File) -> io::Result<Code> {
         let path = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
-        Ok(Code { state: state(&file)?, file, path })
+        // SAFETY: nothing reads or writes the mapping.
+        let _mapping = unsafe { MmapOptions::new().map_copy_read_only(&file) }.ok();
+        Ok(Code { state: state(&file)?, file, path, _mapping })
     }
 
     /// Returns a path that leads to the file as long as this value exists.

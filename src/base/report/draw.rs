@@ -196,6 +196,8 @@ pub struct Table {
     pub columns: Vec<Column>,
     /// Rows in order, each as long as `columns`.
     pub rows: Vec<Vec<Cell>>,
+    /// Number of further rows, beyond the limit of the table.
+    pub hidden: u64,
 }
 
 /// One bucket of a histogram, bounds inclusive.

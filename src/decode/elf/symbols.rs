@@ -1,7 +1,7 @@
 //! Functions and variables in the symbol tables of an ELF file, as described in elf(5) and the LSB
 //! (symbol versions).
 
-use super::Elf;
+use super::{Elf, Section};
 
 /// A symbol table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +71,7 @@ const ET_EXEC: u16 = 2;
 const PT_DYNAMIC: u32 = 2;
 const DT_FLAGS_1: u64 = 0x6fff_fffb;
 const DF_1_PIE: u64 = 0x0800_0000;
+const SHF_EXECINSTR: u64 = 4;
 const SHT_SYMTAB: u32 = 2;
 const SHT_DYNSYM: u32 = 11;
 const SHT_GNU_VERSYM: u32 = 0x6fff_ffff;
@@ -145,9 +146,14 @@ impl<'a> Elf<'a> {
         self.half(18).unwrap_or(0) as u16
     }
 
-    /// Returns the file offset of the code at an address before relocation.
+    /// Returns the file offset of the code at an address before relocation. A segment with code may
+    /// contain data as well; sections distinguish them, if there are any.
     pub fn offset_of_code(&self, address: u64) -> Option<u64> {
-        self.offset_in(super::EXECUTABLE, address)
+        let mut code = self.sections().filter(|(_, one)| one.flags & SHF_EXECINSTR != 0).peekable();
+        let is_in =
+            |one: &Section<'_>| address.checked_sub(one.address).is_some_and(|by| by < one.size);
+        let is_code = code.peek().is_none() || code.any(|(_, one)| is_in(&one));
+        self.offset_in(super::EXECUTABLE, address).filter(|_| is_code)
     }
 
     /// Returns the file offset of the writable data at an address before relocation.

@@ -45,7 +45,15 @@ fn table(name: &str, keys: &[&str], rows: Vec<Vec<Cell>>) -> Report {
     };
     let columns = keys.iter().map(column).collect();
     let (title, style) = (None, Style::Plain);
-    Report::Table(Table { name: name.to_owned(), title, style, samples: 0, columns, rows })
+    Report::Table(Table {
+        name: name.to_owned(),
+        title,
+        style,
+        samples: 0,
+        columns,
+        rows,
+        hidden: 0,
+    })
 }
 
 #[test]

@@ -81,6 +81,7 @@ fn a_row_has_a_key_per_column_and_exact_numbers() {
         title: None,
         style: Style::Plain,
         samples: 0,
+        hidden: 3,
         columns: vec![
             column("time"),
             column("total_us"),
@@ -104,6 +105,9 @@ fn a_row_has_a_key_per_column_and_exact_numbers() {
             r#"{"type":"row","time":"2026-11-21T09:00:00.000000Z","monitor":"who-kills","#,
             r#""table":"calls","#,
             r#""time_":"x","total_us":1234.5678,"p99_us":null,"sum":1180591620717411303424}"#,
+            "\n",
+            r#"{"type":"hidden","time":"2026-11-21T09:00:00.000000Z","monitor":"who-kills","#,
+            r#""table":"calls","rows":3}"#,
             "\n",
             r#"{"type":"row","time":"2026-11-21T09:00:00.000000Z","monitor":"who-kills","#,
             r#""table":"who-kills","#,

@@ -143,7 +143,7 @@ fn own_table(rows: Vec<Vec<Cell>>) -> Report {
         column("n", MetricKind::Counter),
     ];
     let (name, style) = ("report".to_owned(), Style::Plain);
-    Report::Table(Table { name, title: None, style, samples: 0, columns, rows })
+    Report::Table(Table { name, title: None, style, samples: 0, columns, rows, hidden: 0 })
 }
 
 #[test]

@@ -265,6 +265,7 @@ fn a_column_keeps_one_type_per_file_and_widens_in_the_next() {
             title: None,
             style: Style::Plain,
             samples: 0,
+            hidden: 0,
             columns: vec![column("key", None), column("avg_us", Some(3))],
             rows,
         })

@@ -38,6 +38,7 @@ fn table(rows: &[(i128, i128, i128, &str)]) -> Report {
         title: None,
         style: Style::Top,
         samples: 9,
+        hidden: 0,
         columns: vec![
             column("PID", 6, Align::Right),
             column("SWITCHES", 8, Align::Right),

@@ -20,7 +20,7 @@ fn right(title: &str, width: usize) -> Column {
 }
 
 fn table(style: Style, columns: Vec<Column>, rows: Vec<Vec<Cell>>) -> Table {
-    Table { name: "t".into(), title: None, style, samples: 0, columns, rows }
+    Table { name: "t".into(), title: None, style, samples: 0, columns, rows, hidden: 0 }
 }
 
 fn text(text: &str) -> Cell {

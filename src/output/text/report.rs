@@ -69,6 +69,7 @@ impl TextOutput {
                     }
                     let (out, colour) = (&mut self.results.buffer, self.look.colour);
                     let omitted = table::push_table(out, table, colour, (self.look.columns)());
+                    table::push_hidden(out, table.hidden, colour);
                     if !omitted.is_empty() && !std::mem::replace(&mut self.omitted_listed, true) {
                         table::push_omitted(out, &omitted, colour);
                     }

@@ -24,7 +24,7 @@ fn one_cell(title: &str, cell: Cell) -> Report {
         Column { title, key, width: 0, align, decimals, shrinks, arrow, json_only, spare, metric };
     let columns = vec![column];
     let (name, title, style, samples) = ("t".into(), None, Style::Plain, 0);
-    Report::Table(Table { name, title, style, samples, columns, rows: vec![vec![cell]] })
+    Report::Table(Table { name, title, style, samples, columns, rows: vec![vec![cell]], hidden: 0 })
 }
 
 #[test]

@@ -61,6 +61,8 @@ pub(super) struct UndrawnTable<'a> {
     pub(super) samples: u64,
     pub(super) columns: Vec<Column>,
     pub(super) rows: Vec<UndrawnRow>,
+    /// Number of further rows, beyond `top`.
+    pub(super) hidden: u64,
     pub(super) hide_key: bool,
     /// The column of the rows' names.
     pub(super) name: Option<&'a KeyColumn>,
@@ -72,7 +74,7 @@ impl TableParts<'_> {
     /// # Errors
     /// A column's own function failed.
     pub(super) fn table(&self, undrawn: UndrawnTable<'_>) -> mlua::Result<Report> {
-        let UndrawnTable { style, samples, mut columns, rows, hide_key, name } = undrawn;
+        let UndrawnTable { style, samples, mut columns, rows, hidden, hide_key, name } = undrawn;
         let (mut texts, mut names) = (self.texts(), HashMap::new());
         let mut draw = |mut row: UndrawnRow| {
             // In the memory of the row: there may be 10^5 of them.
@@ -109,6 +111,7 @@ impl TableParts<'_> {
             samples,
             columns,
             rows: drawn,
+            hidden,
         }))
     }
 

@@ -52,6 +52,7 @@ pub(super) fn new_report(lua: &Lua) -> mlua::Result<Function> {
                 samples: 0,
                 columns,
                 rows,
+                hidden: 0,
             }))
         },
     )

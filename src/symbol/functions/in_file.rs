@@ -219,7 +219,10 @@ impl ProgramFile {
         if !any {
             return Err(self.no_symbols());
         }
-        found.retain(|_, f| !f.chooses && f.addresses.len() == 1);
+        found.retain(|_, f| match *f.addresses {
+            [address] => !f.chooses && self.is_probeable(address),
+            _ => false,
+        });
         Ok(found.into_keys().map(str::to_owned).take(most).collect())
     }
 

@@ -14,6 +14,9 @@ live_tests! {
     an_address_of_a_stripped_program_is_probed,
     an_address_behind_a_symbol_without_a_size_is_checked_in_its_own_function,
     an_instruction_of_a_kernel_function_is_probed_by_offset,
+    an_instruction_that_the_kernel_mistakes_is_not_probed,
+    data_beside_code_is_not_probed,
+    an_instruction_that_the_kernel_cannot_probe_is_refused,
 }
 
 /// Returns the addresses of the instructions of a function, from objdump.
@@ -173,6 +176,78 @@ fn an_instruction_of_a_kernel_function_is_probed_by_offset() {
     assert!(refused > 0, "{accepted:?}");
     let outside = run("0x100000");
     assert!(outside.stderr.contains("bytes; use a smaller offset"), "{}", outside.stderr);
+}
+
+/// Functions that begin with instructions that the kernel takes for a jump, a call and `outs`, and
+/// one that it executes as it is.
+const VECTORS: &str = r#"
+void filled(void *to, int byte); void stored(void *to); void moved(void *to, int value);
+__asm__(".text\n.type filled,@function\n.globl filled\nfilled:\n"
+        ".byte 0x62,0xf2,0x7d,0x48,0x7a,0xc6\nmovb $1,(%rdi)\nret\n.size filled,.-filled\n"
+        ".type stored,@function\n.globl stored\nstored:\n"
+        ".byte 0xc5,0xf9,0xe8,0xc0\nret\n.size stored,.-stored\n"
+        ".type loaded,@function\n.globl loaded\nloaded:\n"
+        ".byte 0xc5,0xf9,0x6e,0xde\nret\n.size loaded,.-loaded\n"
+        ".type moved,@function\n.globl moved\nmoved:\n"
+        "movd %esi,%xmm3\nmovd %xmm3,(%rdi)\nret\n.size moved,.-moved\n");
+int main(int argc, char **argv) {
+    int all = 0, to = 0;
+    for (int i = 0; i < 10; i++) { moved(&to, i); all += to; }
+    return all != 45;
+}
+"#;
+
+fn an_instruction_that_the_kernel_mistakes_is_not_probed() {
+    if cfg!(not(target_arch = "x86_64")) {
+        return;
+    }
+    let program = Program::of(VECTORS, &[]);
+    for place in ["filled", "stored", "loaded"] {
+        let (accepted, why) = described(&program, place);
+        assert!(!accepted && why.contains("takes for another instruction"), "{place}: {why}");
+    }
+    // A glob omits them; the program checks its own result.
+    let run = program.watched(&["funccount", "-e", &program.function("uprobe", "*ed")], 1, 0);
+    let rows: Vec<_> = run.of("row").collect();
+    assert_eq!(rows.len(), 1, "{:?} {}", run.objects, run.stderr);
+    assert_eq!((&rows[0]["function"], &rows[0]["calls"]), (&"moved".into(), &10.into()));
+    assert!(run.code == Some(0) && !run.stderr.contains("exit"), "{}", run.stderr);
+}
+
+/// A function that begins with `hlt`, which a program does not execute, and one without.
+const PRIVILEGED: &str = r#"
+void halt(void); int plain(void);
+__asm__(".text\n.type halt,@function\n.globl halt\nhalt: hlt\nret\n.size halt,.-halt\n"
+        ".type plain,@function\n.globl plain\nplain: xorl %eax,%eax\nret\n.size plain,.-plain\n");
+int main(int argc, char **argv) { if (argc > 9) halt(); return plain(); }
+"#;
+
+fn an_instruction_that_the_kernel_cannot_probe_is_refused() {
+    if cfg!(not(target_arch = "x86_64")) {
+        return;
+    }
+    let program = Program::of(PRIVILEGED, &[]);
+    let run = program.watched(&["trace", "-e", &program.function("uprobe", "halt")], 1, 0);
+    assert!(run.stderr.contains("cannot put a probe on this instruction"), "{}", run.stderr);
+    let run = program.watched(&["trace", "-e", &program.function("uprobe", "plain")], 1, 0);
+    assert_eq!(run.of("event").count(), 1, "{}", run.stderr);
+}
+
+/// A constant in a segment with code.
+const CONSTANT: &str = r#"
+#include <stdio.h>
+const char constant[] = "PPPPPPPPPPPPPPPP";
+int main(int argc, char **argv) { return puts(constant) < 0; }
+"#;
+
+fn data_beside_code_is_not_probed() {
+    let program = Program::of(CONSTANT, &["-no-pie", "-Wl,-z,noseparate-code"]);
+    let symbols = Command::new("nm").arg(program.path()).output().expect("it is installed");
+    let symbols = String::from_utf8(symbols.stdout).expect("text");
+    let line = symbols.lines().find(|line| line.ends_with(" constant")).expect("it is there");
+    let address = line.split(' ').next().expect("an address").trim_start_matches('0');
+    let (accepted, why) = described(&program, &format!("0x{address}"));
+    assert!(!accepted && why.contains("has no code at this address"), "{why}");
 }
 
 /// Returns the first bytes of a function of a running program that is mapped at its linked address.

@@ -88,6 +88,9 @@ impl TypedParameters {
         for path in paths {
             let (own, path) = named_path(path);
             let whole: Vec<&str> = path.split('.').map(str::trim).collect();
+            if let Some(own) = own.filter(|own| own.starts_with('_')) {
+                bail!("'{own}' is not a name for a value: those with `_` are of every sample");
+            }
             let name = own.map_or_else(|| whole.join("_"), str::to_owned);
             let (first, steps) = whole.split_first().map_or(("", &[][..]), |(a, b)| (*a, b));
             let Some((_, place)) = places.iter().find(|(name, _)| *name == first) else {

@@ -229,7 +229,7 @@ impl KvTable {
 
     fn draw_rows(&self, kv: &RefCell<Kv>, parts: &TableParts<'_>) -> mlua::Result<Report> {
         let look = &self.look;
-        let (rows, samples, is_estimated) = {
+        let (rows, hidden, samples, is_estimated) = {
             let kv = kv.borrow();
             let keys = if look.hide_key { 0 } else { parts.columns.iter().flatten().count() };
             let further = keys + usize::from(look.name.is_some());
@@ -237,20 +237,23 @@ impl KvTable {
             let drawn =
                 |row: KvRow<'_>| UndrawnRow::new(Some(row.key), cells(&row)).named(row.name);
             let most = look.top.unwrap_or(usize::MAX);
-            let mut rows: Vec<UndrawnRow> = sorted(&kv, parts).take(most).map(drawn).collect();
+            let mut all = sorted(&kv, parts);
+            let mut rows: Vec<UndrawnRow> = all.by_ref().take(most).map(drawn).collect();
+            let hidden = all.len() as u64;
             let folded = kv.folded();
             if folded.keys > 0 {
                 let (sums, variances) = (&folded.sums[..], &folded.variances[..]);
                 let row = KvRow { key: &[], count: folded.count, sums, variances, name: None };
                 rows.push(UndrawnRow::new(None, cells(&row)));
             }
-            (rows, kv.samples(), kv.is_estimated())
+            (rows, hidden, kv.samples(), kv.is_estimated())
         };
         parts.table(UndrawnTable {
             style: look.style,
             samples,
             columns: look.columns(parts, is_estimated),
             rows,
+            hidden,
             hide_key: look.hide_key,
             name: look.name.as_ref(),
         })

@@ -170,9 +170,10 @@ impl AggregateBody for LatencyTable {
     fn draw(&self, parts: &TableParts<'_>, total: bool) -> mlua::Result<Vec<Report>> {
         self.of.draw(total, |latency| {
             let columns = self.look.columns(parts, latency.borrow().is_estimated());
-            let rows = undrawn(&latency.borrow(), &self.look, parts);
-            let (style, samples) = (Style::Ruled, 0);
-            let table = UndrawnTable { style, samples, columns, rows, hide_key: false, name: None };
+            let (rows, hidden) = undrawn(&latency.borrow(), &self.look, parts);
+            let (style, samples, hide_key) = (Style::Ruled, 0, false);
+            let table =
+                UndrawnTable { style, samples, columns, rows, hidden, hide_key, name: None };
             Ok(vec![parts.table(table)?])
         })
     }
@@ -222,14 +223,21 @@ impl AggregateBody for LatencyTable {
     }
 }
 
-fn undrawn(latency: &Latency, look: &LatencyLook, parts: &TableParts<'_>) -> Vec<UndrawnRow> {
+/// Returns the rows, and the number of those beyond `top`.
+fn undrawn(
+    latency: &Latency,
+    look: &LatencyLook,
+    parts: &TableParts<'_>,
+) -> (Vec<UndrawnRow>, u64) {
     let is_estimated = latency.is_estimated();
     let cells = |timing: &Timing| timing_cells(timing, divisor(look.unit), is_estimated);
     let drawn = |(key, timing): (&[Word], &Timing)| UndrawnRow::new(Some(key), cells(timing));
     let mut rows: Vec<UndrawnRow> = sorted(latency, parts).into_iter().map(drawn).collect();
-    rows.truncate(look.top.unwrap_or(usize::MAX));
+    let most = look.top.unwrap_or(usize::MAX);
+    let hidden = rows.len().saturating_sub(most) as u64;
+    rows.truncate(most);
     rows.extend(latency.folded().map(|(_, timing)| UndrawnRow::new(None, cells(timing))));
-    rows
+    (rows, hidden)
 }
 
 /// Returns keys and timings, sorted by total, or by key if a column has an arrow to the next.

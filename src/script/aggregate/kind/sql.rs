@@ -111,8 +111,8 @@ impl AggregateBody for SqlTable {
         };
         let columns = found.columns.iter().enumerate().map(titled).collect();
         let rows = found.rows.into_iter().map(|cells| UndrawnRow::new(None, cells)).collect();
-        let (style, samples) = (Style::Plain, 0);
-        let table = UndrawnTable { style, samples, columns, rows, hide_key: true, name: None };
+        let (style, samples, hidden, hide_key) = (Style::Plain, 0, 0, true);
+        let table = UndrawnTable { style, samples, columns, rows, hidden, hide_key, name: None };
         let weight = self.store.borrow().weight();
         let sampled = format!("a sample: 1 of {weight} events, weight() is {weight}");
         let title = if weight > 1 { Some(sampled.as_str()) } else { parts.title };

@@ -24,7 +24,18 @@ enum Misplaced {
     Undecodable(usize),
 }
 
+/// Why an instruction cannot be probed.
+const MISTAKEN: &str = "has a VEX or EVEX encoding, which the kernel takes for another \
+    instruction: a probe may change what the program computes; watch a function that calls it";
+
 impl ProgramFile {
+    /// Returns whether the kernel executes the instruction at this address of the file as it is.
+    pub(super) fn is_probeable(&self, address: u64) -> bool {
+        let at = elf(&self.object).and_then(|elf| elf.offset_of_code(address));
+        let code = at.and_then(|at| self.object.bytes().get(usize::try_from(at).ok()?..));
+        code.is_some_and(|code| !is_mistaken(code))
+    }
+
     /// Returns the location of the instruction at a byte offset in the function `name`, which
     /// begins at `start`. If its name is not known, messages contain addresses.
     ///
@@ -45,12 +56,16 @@ impl ProgramFile {
                  another build: install the matching one"
             );
         };
+        let code = usize::try_from(first).ok().and_then(|at| self.object.bytes().get(at..));
+        let code = code.unwrap_or_default();
         if offset == 0 {
+            if is_mistaken(code) {
+                let name = name.map_or_else(|| format!("{start:#x}"), str::to_owned);
+                bail!("the first instruction of '{name}' {MISTAKEN}");
+            }
             return Ok(FunctionLocation::in_file(self.code.clone(), first, true));
         }
         let size = self.size_of(start);
-        let code = usize::try_from(first).ok().and_then(|at| self.object.bytes().get(at..));
-        let code = code.unwrap_or_default();
         let code = code.get(..usize::try_from(size)?).unwrap_or(code);
         let Some(inside) = usize::try_from(offset).ok().filter(|inside| *inside < code.len())
         else {
@@ -62,6 +77,9 @@ impl ProgramFile {
             None => format!("{:#x}", start + offset),
         };
         match check(code, inside) {
+            Ok(()) if is_mistaken(code.get(inside..).unwrap_or_default()) => {
+                bail!("the instruction at {} {MISTAKEN}", place(offset))
+            }
             Ok(()) => Ok(FunctionLocation::in_file(self.code.clone(), first + offset, false)),
             Err(Misplaced::Inside(begin, end)) => bail!(
                 "{} is in the middle of an instruction, where a probe would kill the program; use \
@@ -139,6 +157,38 @@ impl ProgramFile {
     }
 }
 
+/// Returns whether the instruction at the beginning of `code` has a VEX or EVEX encoding.
+///
+/// Linux looks at its opcode alone (`OPCODE1()` in arch/x86/kernel/uprobes.c), whose numbers are
+/// those of other instructions without such an encoding. It skips `vpbroadcastb` (7a, as `jp`),
+/// and never puts a probe on `vmovd` (6e, as `outs`), without an error if no process has mapped it.
+#[cfg(target_arch = "x86_64")]
+fn is_mistaken(code: &[u8]) -> bool {
+    // Prefixes of segments and of the address size.
+    const PREFIXES: [u8; 7] = [0x26, 0x2e, 0x36, 0x3e, 0x64, 0x65, 0x67];
+    let first = code.iter().find(|byte| !PREFIXES.contains(byte));
+    matches!(first, Some(0xc4 | 0xc5 | 0x62))
+}
+
+/// All instructions of aarch64 have encodings of their own.
+#[cfg(target_arch = "aarch64")]
+fn is_mistaken(_: &[u8]) -> bool {
+    false
+}
+
+/// Returns whether the first instruction does nothing, as that of a USDT probe.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn is_nop(code: &[u8]) -> bool {
+    use iced_x86::{Decoder, DecoderOptions, Mnemonic};
+    Decoder::new(64, code, DecoderOptions::NONE).decode().mnemonic() == Mnemonic::Nop
+}
+
+/// Returns whether the first instruction does nothing, as that of a USDT probe.
+#[cfg(target_arch = "aarch64")]
+pub(super) fn is_nop(code: &[u8]) -> bool {
+    code.starts_with(&0xd503_201f_u32.to_le_bytes())
+}
+
 /// Checks that an instruction begins at an offset of a function's code.
 #[cfg(target_arch = "x86_64")]
 fn check(code: &[u8], offset: usize) -> Result<(), Misplaced> {
@@ -170,6 +220,24 @@ fn check(_: &[u8], offset: usize) -> Result<(), Misplaced> {
 #[cfg(all(test, target_arch = "x86_64"))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn encodings_that_the_kernel_mistakes_are_found() {
+        for (code, mistaken) in [
+            (&[0x62, 0xe2, 0x7d, 0x48, 0x7a, 0xc6][..], true), // vpbroadcastb %esi,%zmm16
+            (&[0xc5, 0xf9, 0x7e, 0x07], true),                 // vmovd %xmm0,(%rdi)
+            (&[0xc5, 0xf8, 0x77], true),                       // vzeroupper
+            (&[0xc4, 0xe2, 0x7d, 0x78, 0xc0], true),           // vpbroadcastb %xmm0,%ymm0
+            (&[0x67, 0xc5, 0xf9, 0xeb, 0xc1], true),           // vpor with a prefix
+            (&[0xc5, 0xf9, 0x6e, 0xce], true),                 // vmovd %esi,%xmm1
+            (&[0x7a, 0x10], false),                            // jp
+            (&[0xf3, 0x0f, 0x1e, 0xfa], false),                // endbr64
+            (&[0x64, 0x48, 0x8b], false),                      // mov %fs:…
+            (&[], false),
+        ] {
+            assert_eq!(is_mistaken(code), mistaken, "{code:x?}");
+        }
+    }
 
     #[test]
     fn only_the_beginning_of_an_instruction_is_accepted() {

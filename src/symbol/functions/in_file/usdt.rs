@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use anyhow::{Result, anyhow, bail};
 
+use super::instruction::is_nop;
 use super::parameters::check_text;
 use super::symbols::is_name;
 use super::{ProgramFile, elf};
@@ -132,6 +133,10 @@ impl ProgramFile {
             None => None,
         };
         let offset = offset.ok_or_else(|| misplaced("code"))?;
+        let code = usize::try_from(offset).ok().and_then(|at| self.object.bytes().get(at..));
+        if !is_nop(code.unwrap_or_default()) {
+            return Err(misplaced("nop"));
+        }
         Ok(ProbeSite { offset, semaphore, arguments: String::new() })
     }
 
