@@ -136,6 +136,12 @@ impl Event {
         OpenedEvent { name: self.name.clone(), fields: fields.chain(counts).collect() }
     }
 
+    /// Returns the function event without its parameters; None for any other event.
+    pub fn without_parameters(&self) -> Option<Event> {
+        let plain = self.kind().without_parameters(&self.name)?;
+        Some(Event { counted: self.counted.clone(), ..plain })
+    }
+
     /// Returns the event restricted to user mode, under the name that says so; None for a kind
     /// without modifiers.
     pub fn in_user_mode(&self) -> Option<Event> {
@@ -188,13 +194,8 @@ const PARSERS: &[ParseEvent] = &[
     |name, files| parse_named(name, files.pmu),
 ];
 
-/// The prefixes of names that are looked up.
-pub static PREFIXES: [NamePrefix; 9] = {
-    let [kprobe, kretprobe, uprobe, uretprobe, usdt, fprobe, fretprobe, tprobe] =
-        function::PREFIXES;
-    let mem = breakpoint::PREFIX;
-    [kprobe, kretprobe, uprobe, uretprobe, usdt, fprobe, fretprobe, tprobe, mem]
-};
+/// The prefixes of names that are looked up, by kind.
+pub static PREFIXES: &[&[NamePrefix]] = &[&function::PREFIXES, &[breakpoint::PREFIX]];
 
 /// Returns the names that match a pattern; None if it is not a pattern of its kind.
 type LookUp = fn(&str, &EventFiles<'_>, usize) -> Result<Option<FoundNames>>;
@@ -242,7 +243,7 @@ pub fn lookup(name: &str) -> Option<NamedEvent> {
 
 /// Returns the prefix that a text begins with, and the text behind its colon.
 pub fn prefix_of(text: &str) -> Option<(&'static NamePrefix, &str)> {
-    PREFIXES.iter().find_map(|prefix| Some((prefix, prefix.behind(text)?)))
+    PREFIXES.iter().copied().flatten().find_map(|prefix| Some((prefix, prefix.behind(text)?)))
 }
 
 /// Returns at most `most` names that match a pattern such as `mem:GLOB`; None if its kind has no

@@ -40,7 +40,7 @@ pub const OTHER_TOOLS: &[OtherTool] = rows! {
         "name the function as an event: `-e kprobe:FUNCTION`, `-e uprobe:FILE:FUNCTION`";
     "perf": ["ftrace"] "`trace -e kprobe:FUNCTION`, or `nested` for calls inside calls";
     "perf": ["eprobe:"]
-        "`SYSTEM:EVENT`, with the strings of system calls, or `tprobe:`; perf cannot read eprobes";
+        "`SYSTEM:EVENT`, with the strings of system calls, or `tprobe:`; perf has no eprobes";
     "perf": ["rawtp:"] "`SYSTEM:EVENT`, or `tprobe:TRACEPOINT` with members of its arguments";
     "perf": ["annotate"] "`profile --lines` has source lines";
     "perf": ["c2c"] "a script reads `e._data_level`, `e._data_snoop` and `e._addr`";

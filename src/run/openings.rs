@@ -67,7 +67,7 @@ fn omit_parts(host: &Host, request: &RunRequest, openings: &mut [Opening]) -> an
         opening.parts = of_roles.copied().reduce(SampleParts::or).unwrap_or(SampleParts::ALL);
         let event = &opening.event;
         if !opening.parts.parameters
-            && let Some(plain) = event.kind().without_parameters(&event.name)
+            && let Some(plain) = event.without_parameters()
         {
             opening.event = Rc::new(plain);
         }

@@ -60,11 +60,17 @@ impl MachineFunctions {
     }
 
     fn kernel_function(&self, location: CodeLocation<'_>) -> Result<FunctionLocation> {
-        let known = match location {
-            CodeLocation::Function(name, _) => self.kernel(false)?.count(name) > 0,
-            CodeLocation::Address(_) => true,
+        let kernel = match location {
+            CodeLocation::Function(name, _) => self.kernel_with(name)?,
+            CodeLocation::Address(_) => self.kernel(false)?,
         };
-        self.kernel(!known)?.find(location)
+        kernel.find(location)
+    }
+
+    /// Returns the kernel's functions, read again if none has this name.
+    fn kernel_with(&self, name: &str) -> Result<Rc<KernelFunctions>> {
+        let is_known = self.kernel(false)?.count(name) > 0;
+        self.kernel(!is_known)
     }
 
     /// Returns the kernel's functions. With `anew` they are read again, since modules are loaded

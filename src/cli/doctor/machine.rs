@@ -42,7 +42,7 @@ pub struct MachineFacts {
     pub(super) hardware: Result<(), String>,
     /// Whether functions of the kernel can be watched, and those of programs.
     pub(super) probes: [bool; 2],
-    /// Whether functions can be traced by ftrace, and tracepoints be probed.
+    /// Whether the kernel has fprobes and tprobes.
     pub(super) traced: bool,
     /// Whether the kernel can count events by key, or why not.
     pub(super) counting: Result<(), String>,

@@ -193,7 +193,7 @@ fn events(session: &Session<'_>, typed: &str) -> Vec<String> {
         true => names,
         false => {
             let systems = names.iter().filter_map(|name| Some(name.split_once(':')?.0));
-            let prefixes = kind::PREFIXES.iter().map(|prefix| prefix.prefix);
+            let prefixes = kind::PREFIXES.iter().copied().flatten().map(|prefix| prefix.prefix);
             let systems = systems.chain(prefixes).map(|system| format!("{system}:"));
             let sources = sources(session).map(|name| format!("{name}/"));
             let counters = kind::short_names().map(str::to_owned);

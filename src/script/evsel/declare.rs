@@ -72,8 +72,8 @@ impl Declarer {
         let mut events = self.with_members(&chosen, &options.sampling, events)?;
         if options.registers {
             for event in &mut events {
-                if let Some(plain) = event.kind().without_parameters(&event.name) {
-                    *event = Rc::new(Event { counted: event.counted.clone(), ..plain });
+                if let Some(plain) = event.without_parameters() {
+                    *event = Rc::new(plain);
                 }
             }
         }

@@ -23,7 +23,7 @@ pub(in crate::script) struct EvselOptions {
     pub(in crate::script) extra: SampleFields,
     pub(in crate::script) optional: bool,
     pub(in crate::script) title: Option<String>,
-    /// Whether functions have the registers of their calls instead of their parameters.
+    /// Whether the fields of a function are the registers of its call, not its parameters.
     pub(in crate::script) registers: bool,
 }
 

@@ -16,10 +16,10 @@ impl Host {
     pub fn sample_parts(&self) -> mlua::Result<Vec<SampleParts>> {
         let roles = self.roles();
         let mut parts = vec![SampleParts::ALL; roles.len()];
-        let declared = self.declared_counts()?;
         if self.has_state() || self.deepest_source() > 0 {
             return Ok(parts);
         }
+        let declared = self.declared_counts()?;
         for (index, role) in roles.iter().enumerate() {
             if may_omit_parameters(role) {
                 let count = declared.iter().find(|(_, of_count)| of_count.contains(&index));
@@ -66,7 +66,7 @@ fn is_simple(role: &Role) -> bool {
 
 /// Returns whether a role takes a function with parameters that it may not need.
 fn may_omit_parameters(role: &Role) -> bool {
-    role.event.kind().without_parameters(&role.event.name).is_some()
+    role.event.without_parameters().is_some()
         && role.event.counted.is_empty()
         && role.task.is_none()
         && role.filter.is_none()

@@ -44,7 +44,7 @@ local function paired_events(list, of)
   end)
 end
 
---- Returns the events of `measure`. They are no pairs, so all have the same key.
+--- Returns the events of `measure`. They are not pairs, so all have the same key.
 local function measured_events(list, of)
   return sides_of(list, USAGE_OF_MEASURE, function(own)
     local value = own.value or of.value

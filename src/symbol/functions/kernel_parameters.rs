@@ -11,8 +11,9 @@ use crate::event::kind::function::{
 };
 
 /// Types of the kernel without its modules.
-const BTF: &str = "/sys/kernel/btf/vmlinux";
+pub(super) const BTF: &str = "/sys/kernel/btf/vmlinux";
 
+/// Why no types are known.
 pub(super) const NO_TYPES: &str =
     "this kernel does not describe its types (/sys/kernel/btf/vmlinux, CONFIG_DEBUG_INFO_BTF)";
 

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use anyhow::{Context as _, Result, anyhow, bail};
 
 use super::MachineFunctions;
-use super::kernel_parameters::NO_TYPES;
+use super::kernel_parameters::{BTF, NO_TYPES};
 use crate::base::matching::nearest::{did_you_mean, nearest};
 use crate::decode::btf::prototypes::BtfTypes;
 use crate::decode::ctypes::{FunctionParameter, ParameterLocation, Prototype};
@@ -112,7 +112,7 @@ impl MachineFunctions {
             bail!("a tracepoint has no system here; write tprobe:{event}");
         }
         let stub = format!("{STUB}{name}");
-        if self.kernel(false)?.count(&stub) > 0 || self.kernel(true)?.count(&stub) > 0 {
+        if self.kernel_with(&stub)?.count(&stub) > 0 {
             return Ok(());
         }
         let known = self.traced_names(ProbeKind::Tprobe, &|_| true, usize::MAX)?;
@@ -126,8 +126,7 @@ impl MachineFunctions {
 
     /// Checks whether ftrace can trace a function. kprobes have other limits.
     fn check_traceable(&self, name: &str) -> Result<()> {
-        let known = self.kernel(false)?.count(name) > 0;
-        let kernel = self.kernel(!known)?;
+        let kernel = self.kernel_with(name)?;
         if kernel.count(name) != 1 {
             return Err(kernel.not_one(name));
         }
@@ -179,9 +178,9 @@ fn check_support(kind: ProbeKind) -> Result<()> {
 fn prototype(types: &BtfTypes, kind: ProbeKind, name: &str) -> Result<Prototype<u32>> {
     let stub = format!("{STUB}{name}");
     let function = if kind == ProbeKind::Tprobe { &stub } else { name };
-    let mut found = types.prototype(function).ok_or_else(|| {
-        anyhow!("/sys/kernel/btf/vmlinux does not describe its arguments; it may be of a module")
-    })?;
+    let mut found = types
+        .prototype(function)
+        .ok_or_else(|| anyhow!("{BTF} does not describe its arguments; it may be of a module"))?;
     if kind == ProbeKind::Tprobe && !found.parameters.is_empty() {
         found.parameters.remove(0);
     }

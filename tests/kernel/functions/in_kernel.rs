@@ -12,21 +12,24 @@ live_tests! {
     numbers_behind_pointers_that_lead_nowhere_are_0,
 }
 
-/// Reads 1, 2 … N bytes of its own file.
-const READS: &str = r#"
+/// Reads 1, 2 … N bytes of its own file, each after a system call with the same number.
+pub(super) const READS: &str = r#"
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 int main(int argc, char **argv) {
     static char bytes[4096];
     int fd = open("/proc/self/exe", O_RDONLY);
-    for (long i = 1, n = atol(argv[1]); i <= n; i++)
+    for (long i = 1, n = atol(argv[1]); i <= n; i++) {
+        syscall(SYS_getppid, i);
         if (read(fd, bytes, i) != i || lseek(fd, 0, SEEK_SET)) return 1;
+    }
     return 0;
 }
 "#;
 
-const N: u32 = 300;
+pub(super) const N: u32 = 300;
 const EVENTS: &str = "/sys/kernel/tracing/kprobe_events";
 
 fn with_kprobes() -> Program {

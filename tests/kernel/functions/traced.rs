@@ -1,6 +1,7 @@
 //! Probes at tracepoints, and at functions by ftrace: their values are those that the program
 //! passed to the kernel.
 
+use super::in_kernel::{N, READS};
 use super::{Program, sum};
 use crate::live::{live_tests, skip_anywhere};
 use crate::tool::{Run, Tool};
@@ -12,24 +13,6 @@ live_tests! {
     probes_that_the_kernel_does_not_have_are_refused_with_the_equivalent,
 }
 
-/// Reads 1, 2 … N bytes of its own file, each after a call with the same number.
-const READS: &str = r#"
-#include <fcntl.h>
-#include <stdlib.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-int main(int argc, char **argv) {
-    static char bytes[4096];
-    int fd = open("/proc/self/exe", O_RDONLY);
-    for (long i = 1, n = atol(argv[1]); i <= n; i++) {
-        syscall(SYS_getppid, i);
-        if (read(fd, bytes, i) != i || lseek(fd, 0, SEEK_SET)) return 1;
-    }
-    return 0;
-}
-"#;
-
-const N: u32 = 300;
 /// Sum of 1 to N.
 const ALL: i128 = N as i128 * (N as i128 + 1) / 2;
 

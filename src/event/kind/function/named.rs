@@ -50,8 +50,9 @@ pub(in crate::event::kind) const PREFIXES: [NamePrefix; 8] = [
 
 const fn prefix(kind: ProbeKind, extent: fn(&str) -> Result<usize, Fault>) -> NamePrefix {
     let class = match kind {
-        ProbeKind::Usdt | ProbeKind::Tprobe => "perilune.Record",
-        ProbeKind::Fprobe | ProbeKind::Fretprobe => "perilune.Record",
+        ProbeKind::Usdt | ProbeKind::Fprobe | ProbeKind::Fretprobe | ProbeKind::Tprobe => {
+            "perilune.Record"
+        }
         _ if kind.at_return() => "perilune.Return",
         _ => "perilune.Call",
     };

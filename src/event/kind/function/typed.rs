@@ -4,8 +4,11 @@
 //! The debug information says where a parameter is, or it is where the calling convention has it
 //! (`place`).
 
+mod path;
 mod place;
 mod pointers;
+
+pub use path::ListedPath;
 
 use std::fmt::Write as _;
 
@@ -84,14 +87,12 @@ impl TypedParameters {
         paths: &[&str],
     ) -> Result<TypedParameters> {
         let places = places(types, prototype);
-        let (mut typed, mut added) = (TypedParameters::default(), AddedPointers::beside(paths));
-        for path in paths {
-            let (own, path) = named_path(path);
-            let whole: Vec<&str> = path.split('.').map(str::trim).collect();
+        let listed: Vec<_> = paths.iter().map(|path| ListedPath::parse(path)).collect();
+        let (mut typed, mut added) = (TypedParameters::default(), AddedPointers::beside(&listed));
+        for ListedPath { own, path, steps: whole, field: name } in &listed {
             if let Some(own) = own.filter(|own| own.starts_with('_')) {
                 bail!("'{own}' is not a name for a value: those with `_` are of every sample");
             }
-            let name = own.map_or_else(|| whole.join("_"), str::to_owned);
             let (first, steps) = whole.split_first().map_or(("", &[][..]), |(a, b)| (*a, b));
             let Some((_, place)) = places.iter().find(|(name, _)| *name == first) else {
                 if let Some((register, is_text)) = register_of(path) {
@@ -100,13 +101,13 @@ impl TypedParameters {
                         true => format!("%{register}"),
                         false => format!("${argument}"),
                     };
-                    typed.add_register(&name, path, (&value, is_text))?;
+                    typed.add_register(name, path, (&value, is_text))?;
                     continue;
                 }
                 let names: Vec<&str> = places.iter().map(|(name, _)| *name).collect();
                 bail!("{}", no_parameter(first, &names));
             };
-            if added.mark_listed(&whole, &name) {
+            if added.mark_listed(whole, name) {
                 continue;
             }
             let mut pointers = Vec::new();
@@ -114,11 +115,11 @@ impl TypedParameters {
             let (text, value) = read.map_err(|why| anyhow!("'{path}' {why}"))?;
             pointers.retain(|_| value != FetchedType::Text);
             typed
-                .add_pointers(&whole, pointers, &mut added)
-                .and_then(|behind| typed.add_behind(&name, &text, value, behind))
+                .add_pointers(whole, pointers, &mut added)
+                .and_then(|behind| typed.add_behind(name, &text, value, behind))
                 .map_err(|why| anyhow!("'{}' {why}", own.unwrap_or(path)))?;
             if value == FetchedType::Pointer {
-                added.add_listed(whole, name);
+                added.add_listed(whole.clone(), name.clone());
             }
         }
         Ok(typed)
@@ -130,16 +131,13 @@ impl TypedParameters {
     /// # Errors
     /// A path is there twice.
     pub fn of_registers(paths: &[&str]) -> Option<Result<TypedParameters>> {
-        let named = paths.iter().map(|path| named_path(path));
-        let registers: Vec<_> = named
-            .map(|(own, path)| Some((own, path, register_of(path)?)))
-            .collect::<Option<_>>()?;
+        let listed = paths.iter().map(|path| ListedPath::parse(path));
+        let registers = listed.map(|listed| Some((register_of(listed.path)?, listed)));
+        let registers: Vec<_> = registers.collect::<Option<_>>()?;
         let mut typed = TypedParameters::default();
-        for (own, path, register) in registers {
-            let name = own.map_or_else(|| path.replace('.', "_"), str::to_owned);
-            let (register, is_text) = register;
-            let register = format!("%{register}");
-            if let Err(why) = typed.add_register(&name, path, (&register, is_text)) {
+        for ((register, is_text), listed) in registers {
+            let register = (&*format!("%{register}"), is_text);
+            if let Err(why) = typed.add_register(&listed.field, listed.path, register) {
                 return Some(Err(why));
             }
         }
@@ -192,14 +190,6 @@ impl TypedParameters {
         let _ = write!(self.arguments, "{blank}{name}={fetch}");
         self.fields.push(FetchedArgument { name: name.to_owned(), value, behind });
         Ok(())
-    }
-}
-
-/// Splits `NAME=PATH`.
-pub fn named_path(text: &str) -> (Option<&str>, &str) {
-    match text.split_once('=') {
-        Some((name, path)) => (Some(name.trim()), path.trim()),
-        None => (None, text.trim()),
     }
 }
 

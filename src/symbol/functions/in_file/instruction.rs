@@ -32,8 +32,13 @@ impl ProgramFile {
     /// Returns whether the kernel executes the instruction at this address of the file as it is.
     pub(super) fn is_probeable(&self, address: u64) -> bool {
         let at = elf(&self.object).and_then(|elf| elf.offset_of_code(address));
-        let code = at.and_then(|at| self.object.bytes().get(usize::try_from(at).ok()?..));
-        code.is_some_and(|code| !is_mistaken(code))
+        at.is_some_and(|at| !is_mistaken(self.bytes_from(at)))
+    }
+
+    /// Returns the bytes of the file from an offset on.
+    pub(super) fn bytes_from(&self, offset: u64) -> &[u8] {
+        let bytes = usize::try_from(offset).ok().and_then(|at| self.object.bytes().get(at..));
+        bytes.unwrap_or_default()
     }
 
     /// Returns the location of the instruction at a byte offset in the function `name`, which
@@ -56,12 +61,11 @@ impl ProgramFile {
                  another build: install the matching one"
             );
         };
-        let code = usize::try_from(first).ok().and_then(|at| self.object.bytes().get(at..));
-        let code = code.unwrap_or_default();
+        let function = || name.map_or_else(|| format!("{start:#x}"), str::to_owned);
+        let code = self.bytes_from(first);
         if offset == 0 {
             if is_mistaken(code) {
-                let name = name.map_or_else(|| format!("{start:#x}"), str::to_owned);
-                bail!("the first instruction of '{name}' {MISTAKEN}");
+                bail!("the first instruction of '{}' {MISTAKEN}", function());
             }
             return Ok(FunctionLocation::in_file(self.code.clone(), first, true));
         }
@@ -69,8 +73,7 @@ impl ProgramFile {
         let code = code.get(..usize::try_from(size)?).unwrap_or(code);
         let Some(inside) = usize::try_from(offset).ok().filter(|inside| *inside < code.len())
         else {
-            let name = name.map_or_else(|| format!("{start:#x}"), str::to_owned);
-            bail!("'{name}' of {shown} has {} bytes; use a smaller offset", code.len());
+            bail!("'{}' of {shown} has {} bytes; use a smaller offset", function(), code.len());
         };
         let place = |offset: u64| match name {
             Some(name) => format!("{name}+{offset:#x}"),
@@ -119,12 +122,12 @@ impl ProgramFile {
             }
             true
         });
-        let listed = nearest.filter(|function| function.size > 0);
         let unwound = elf(&self.object).and_then(|elf| function_start(&elf, address));
         // A symbol without a size, such as `_init`, may be followed by functions without symbols.
-        if let Some(start) = unwound.filter(|start| {
-            listed.is_none() && nearest.is_none_or(|function| function.address < *start)
-        }) {
+        let is_nearer = |start: &u64| {
+            nearest.is_none_or(|function| function.size == 0 && function.address < *start)
+        };
+        if let Some(start) = unwound.filter(is_nearer) {
             return self.inside(None, start, address - start);
         }
         if let Some(function) = nearest {

@@ -5,7 +5,7 @@ use anyhow::{Result, anyhow, bail};
 use super::{ProgramFile, elf};
 use crate::decode::dwarf::{DwarfIndex, DwarfUnit, NoPrototype};
 use crate::event::kind::function::fetched::{FetchedArgument, FetchedType};
-use crate::event::kind::function::typed::{TypedParameters, named_path, names_behind, register_of};
+use crate::event::kind::function::typed::{ListedPath, TypedParameters, names_behind, register_of};
 use crate::event::kind::function::{
     CodeLocation, FunctionLocation, FunctionName, ProbeKind, ProbeValues,
 };
@@ -129,7 +129,7 @@ pub(super) fn check_text(fields: &[FetchedArgument]) -> Result<()> {
 /// Returns why parameters are not known; names the first path that is not a register if others are.
 fn without_registers(paths: Option<&[&str]>, why: NoPrototype) -> anyhow::Error {
     let paths: Vec<&str> =
-        paths.unwrap_or_default().iter().map(|path| named_path(path).1).collect();
+        paths.unwrap_or_default().iter().map(|path| ListedPath::parse(path).path).collect();
     let is_register = |path: &&&str| register_of(path).is_some();
     let is_numbered = |path: &&str| {
         let digits = path.strip_prefix("arg").map(|rest| rest.trim_end_matches(".text"));

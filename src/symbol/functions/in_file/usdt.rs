@@ -13,7 +13,7 @@ use crate::decode::elf::usdt::UsdtSite;
 use crate::decode::format::OmittedField;
 use crate::decode::operand::{self, Operand, OperandArgument, UnreadableOperand};
 use crate::event::kind::function::fetched::{FetchedArgument, FetchedType};
-use crate::event::kind::function::typed::{is_field_name, named_path};
+use crate::event::kind::function::typed::{ListedPath, is_field_name};
 use crate::event::kind::function::{FunctionLocation, FunctionName, ProbeValues, ProbedCode};
 use crate::sys::dynamic_event::ProbeSite;
 
@@ -133,8 +133,7 @@ impl ProgramFile {
             None => None,
         };
         let offset = offset.ok_or_else(|| misplaced("code"))?;
-        let code = usize::try_from(offset).ok().and_then(|at| self.object.bytes().get(at..));
-        if !is_nop(code.unwrap_or_default()) {
+        if !is_nop(self.bytes_from(offset)) {
             return Err(misplaced("nop"));
         }
         Ok(ProbeSite { offset, semaphore, arguments: String::new() })
@@ -208,19 +207,16 @@ fn wanted(listed: Option<&[&str]>, number: usize) -> Result<Vec<WantedArgument>>
         return Ok(all.collect());
     };
     let one = |path: &&str| {
-        let (own, path) = named_path(path);
+        let ListedPath { path, field, .. } = ListedPath::parse(path);
         let (argument, is_text) = match path.strip_suffix(".text") {
             Some(argument) => (argument, true),
             None => (path, false),
         };
         let index = argument.strip_prefix("arg").and_then(|digits| digits.parse::<usize>().ok());
         match index.and_then(|index| index.checked_sub(1)).filter(|index| *index < number) {
-            Some(index) => Ok(WantedArgument {
-                path: path.to_owned(),
-                name: own.map_or_else(|| path.replace('.', "_"), str::to_owned),
-                index,
-                is_text,
-            }),
+            Some(index) => {
+                Ok(WantedArgument { path: path.to_owned(), name: field, index, is_text })
+            }
             None if number == 0 => Err(anyhow!("the probe has no arguments; omit the parentheses")),
             None => Err(anyhow!(
                 "'{path}' is not an argument of the probe; it has arg1 to arg{number}, and arg1.text \

@@ -1,32 +1,26 @@
 //! The pointers that lead to a number: each is a field in front of it.
 
-use super::{FIELDS_MAX, FetchedType, TOO_LONG, TypedParameters, is_field_name, named_path};
+use super::{FIELDS_MAX, FetchedType, ListedPath, TOO_LONG, TypedParameters, is_field_name};
 
 /// The pointers that have a field.
 pub(super) struct AddedPointers<'a> {
     all: Vec<AddedPointer<'a>>,
-    /// The paths that the name of the function lists, and the names of their fields.
-    listed: Vec<(Vec<&'a str>, String)>,
+    /// The paths that the name of the function lists.
+    listed: &'a [ListedPath<'a>],
 }
 
 struct AddedPointer<'a> {
     path: Vec<&'a str>,
     /// Name of the field.
     name: String,
-    /// Whether it was added only for a number behind it.
+    /// Whether no path lists it: it is there for a number behind it.
     unlisted: bool,
 }
 
 impl<'a> AddedPointers<'a> {
     /// Returns an empty list, for the values at these paths.
-    pub(super) fn beside(paths: &[&'a str]) -> AddedPointers<'a> {
-        let listed = paths.iter().map(|path| {
-            let (own, path) = named_path(path);
-            let steps: Vec<&str> = path.split('.').map(str::trim).collect();
-            let name = own.map_or_else(|| steps.join("_"), str::to_owned);
-            (steps, name)
-        });
-        AddedPointers { all: Vec::new(), listed: listed.collect() }
+    pub(super) fn beside(listed: &'a [ListedPath<'a>]) -> AddedPointers<'a> {
+        AddedPointers { all: Vec::new(), listed }
     }
 
     /// Marks the pointer with this path as listed, under this name, or under any if it is that of
@@ -47,7 +41,7 @@ impl<'a> AddedPointers<'a> {
 
     /// Returns whether another listed path has a field of this name.
     fn is_reserved(&self, name: &str, path: &[&str]) -> bool {
-        self.listed.iter().any(|(listed, field)| listed != path && field == name)
+        self.listed.iter().any(|listed| listed.steps != path && listed.field == name)
     }
 }
 
