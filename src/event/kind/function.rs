@@ -14,6 +14,7 @@
 pub mod fetched;
 mod location;
 mod named;
+mod spelling;
 pub mod typed;
 
 pub use location::{FunctionLocation, ProbeValues, ProbedCode};
@@ -22,6 +23,7 @@ pub use named::{CodeLocation, FunctionName, ProbeKind, split_file};
 
 use anyhow::{Result, anyhow, bail, ensure};
 use perf_event_open_sys::bindings as abi;
+use typed::ListedPath;
 
 use super::Event;
 use super::breakpoint::SymbolFinder;
@@ -226,8 +228,19 @@ pub fn describe(
              {function}(arg1.text): perilune makes the fetch argument"
         );
     }
+    let own = named
+        .paths()
+        .unwrap_or_default()
+        .into_iter()
+        .filter_map(|path| ListedPath::parse(path).own);
+    if let Some(own) = own.into_iter().find(|own| own.starts_with('_')) {
+        bail!("{name}: '{own}' is not a name for a value: those with `_` are of every sample");
+    }
     check_kernel(named.kind, read).map_err(|why| anyhow!("{name}: {why}"))?;
-    let place = functions.find(named).map_err(|why| anyhow!("{name}: {why:#}"))?;
+    let place = functions.find(named).map_err(|why| match spelling::instead(named) {
+        Some(instead) => anyhow!("{name}: {instead}"),
+        None => anyhow!("{name}: {why:#}"),
+    })?;
     if named.kind.at_return() && place.values == ProbeValues::Registers {
         bail!("{name}: a return has no offset in the function; omit it");
     }
@@ -256,6 +269,11 @@ pub fn matching(
     // `f(char const*)` of C++ is a name.
     if found.is_empty() && glob.kind.of_file() && functions.find(glob).is_ok() {
         return Ok(vec![glob.clone()]);
+    }
+    if found.is_empty()
+        && let Some(instead) = spelling::instead(glob)
+    {
+        bail!("{glob}: {instead}");
     }
     ensure!(
         !found.is_empty() || glob.paths().is_none() || !glob::is_glob(glob.without_paths()),

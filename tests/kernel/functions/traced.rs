@@ -99,7 +99,7 @@ fn probes_that_the_kernel_does_not_have_are_refused_with_the_equivalent() {
         ("tprobe", "tprobe:sys_enter(arg7)", "has no parameter 'arg7'; it has regs, id"),
         ("fprobe", "fprobe:vfs_raed", "has no function 'vfs_raed'; did you mean 'vfs_read'"),
         ("fprobe", "fprobe:vfs_read+4", "it has no offset"),
-        ("fprobe", "fprobe:vfs_read(retval)", "has no parameter 'retval'"),
+        ("fprobe", "fprobe:vfs_read(retval)", "a call has no retval yet; write fretprobe:vfs_read"),
     ];
     refusals.retain(|(kind, _, _)| has(kind));
     let equivalents = [

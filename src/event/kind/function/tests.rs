@@ -74,6 +74,27 @@ fn a_function_before_its_file_is_refused_with_the_right_order() {
 }
 
 #[test]
+fn a_name_of_a_value_does_not_begin_with_an_underscore() {
+    let refusal = |name: &str| {
+        describe(&FunctionName::parse(name).unwrap(), &Anything, &|_| Ok("1\n".to_owned()))
+            .unwrap_err()
+            .to_string()
+    };
+    for name in
+        ["uprobe:./x:f(n, _x=arg1)", "usdt:./x:p:n(_x = arg1)", "tprobe:f(_x=n)", "kprobe:f(_x=n)"]
+    {
+        assert_eq!(
+            refusal(name),
+            format!("{name}: '_x' is not a name for a value: those with `_` are of every sample")
+        );
+    }
+    assert_eq!(
+        refusal("uprobe:./x:nothing(r->path)"),
+        "uprobe:./x:nothing(r->path): `.` leads to a member, also behind a pointer; write r.path"
+    );
+}
+
+#[test]
 fn each_argument_is_read_from_its_register_in_the_block() {
     let format = format(ProbeKind::Uprobe, &ProbeValues::Call);
     // The kernel writes the lowest register first; here each value is its register's number.

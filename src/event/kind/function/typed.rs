@@ -90,9 +90,6 @@ impl TypedParameters {
         let listed: Vec<_> = paths.iter().map(|path| ListedPath::parse(path)).collect();
         let (mut typed, mut added) = (TypedParameters::default(), AddedPointers::beside(&listed));
         for ListedPath { own, path, steps: whole, field: name } in &listed {
-            if let Some(own) = own.filter(|own| own.starts_with('_')) {
-                bail!("'{own}' is not a name for a value: those with `_` are of every sample");
-            }
             let (first, steps) = whole.split_first().map_or(("", &[][..]), |(a, b)| (*a, b));
             let Some((_, place)) = places.iter().find(|(name, _)| *name == first) else {
                 if let Some((register, is_text)) = register_of(path) {

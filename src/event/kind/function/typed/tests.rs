@@ -175,7 +175,6 @@ fn a_place_of_the_debug_information_has_precedence_over_the_position() {
         ("pair", "'pair' is a structure; name a member"),
         ("a b=second", "'a b' cannot be a field"),
         ("=second", "'' cannot be a field"),
-        ("_pid=second", "'_pid' is not a name for a value"),
     ] {
         let refused = read(path).unwrap_err();
         assert!(refused.starts_with(why), "{path}: {refused}");
