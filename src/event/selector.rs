@@ -159,7 +159,10 @@ impl Selector {
                 ("freq" | "period", Some(value)) if !value.parse::<u64>().is_ok_and(|n| n > 0) => {
                     let unit =
                         if name == "freq" { "samples per second" } else { "events per sample" };
-                    bail!("{name}={value}: expected a number of {unit} greater than 0")
+                    bail!(
+                        "{name}={value}: expected a whole number of {unit} greater than 0, such \
+                         as 1000"
+                    )
                 }
                 _ => {}
             }

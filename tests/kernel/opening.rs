@@ -82,7 +82,7 @@ fn clocks_are_sampled_at_the_requested_rate() {
         (&["top", "-e", "task-clock", "-c", "9999"], "task-clock: a period of 9999"),
         (
             &["trace", "-e", "cpu-clock//freq=0/"],
-            "freq=0: expected a number of samples per second greater than 0",
+            "freq=0: expected a whole number of samples per second greater than 0",
         ),
         (
             &["trace", "-e", "cpu-clock//freq=9/period=99999/"],

@@ -107,6 +107,10 @@ impl EventProperties for FunctionEvent {
         Some(self.place.point(self.kind))
     }
 
+    fn is_function(&self) -> bool {
+        !matches!(self.kind, ProbeKind::Usdt | ProbeKind::Tprobe)
+    }
+
     fn is_user_entry(&self) -> bool {
         self.kind == ProbeKind::Uprobe && self.place.values != ProbeValues::Registers
     }

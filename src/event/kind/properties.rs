@@ -159,6 +159,11 @@ pub trait EventProperties {
         self.probe().is_some()
     }
 
+    /// Returns whether it is a call or return of a function, or an instruction inside of one.
+    fn is_function(&self) -> bool {
+        false
+    }
+
     /// Returns whether the kernel's tracing raises it (`perf_event_is_tracing()`,
     /// kernel/events/core.c): its filter can compare `common_pid`.
     fn is_tracing(&self) -> bool {

@@ -320,7 +320,7 @@ fn a_rate_follows_a_counter_directly_or_behind_an_empty_filter() {
 #[test]
 fn an_invalid_rate_is_refused() {
     let check = |text: &str| one(text).check_attrs(&[]).unwrap_err().to_string();
-    let expected = "expected a number of samples per second greater than 0";
+    let expected = "expected a whole number of samples per second greater than 0, such as 1000";
     assert_eq!(check("cpu-clock/freq=0/"), format!("freq=0: {expected}"));
     assert_eq!(check("cpu-clock/freq=1k/"), format!("freq=1k: {expected}"));
     assert_eq!(check("cpu-clock/freq/"), "the attribute 'freq' needs a value: freq=VALUE");

@@ -71,11 +71,7 @@ impl Declarer {
         };
         let mut events = self.with_members(&chosen, &options.sampling, events)?;
         if options.registers {
-            for event in &mut events {
-                if let Some(plain) = event.without_parameters() {
-                    *event = Rc::new(plain);
-                }
-            }
+            self.read_registers(&mut events)?;
         }
         for event in &events {
             options.task.as_deref().map_or(Ok(()), |field| names_thread(event, field))?;
@@ -173,6 +169,25 @@ impl Declarer {
             self.evsels.borrow_mut().remarks.add(remark);
         }
         Ok(resolved)
+    }
+
+    /// Makes the fields of functions the registers of their calls.
+    ///
+    /// # Errors
+    /// An event is not a function; a recording does not show this.
+    fn read_registers(&self, events: &mut [Rc<Event>]) -> Result<(), Refused> {
+        for event in events {
+            if let Some(plain) = event.without_parameters() {
+                *event = Rc::new(plain);
+            } else if self.trial.is_some() && !event.kind().is_function() {
+                return Err(format!(
+                    "'registers' of an evsel: {} is not a function, whose call has registers; \
+                     omit it",
+                    event.name
+                ));
+            }
+        }
+        Ok(())
     }
 
     fn check_cpus(&self, sampling: &Sampling) -> Result<(), Refused> {

@@ -126,7 +126,13 @@ impl EvselOptions {
             "title" => self.title = Some(text(key, value)?),
             "fields" => self.extra = listed(&text(key, value)?)?,
             "functions" => sampling.functions = true,
-            "registers" => self.registers = true,
+            "registers" if matches!(value, Value::Boolean(_)) => self.registers = true,
+            "registers" => {
+                return Err(format!(
+                    "'registers' of an evsel is true or false, not of type {}",
+                    value.type_name()
+                ));
+            }
             "task" => self.task = Some(text(key, value)?),
             // `cgroup` is also a field of perf_event_attr: a number sets that field.
             "cgroup" if matches!(value, Value::String(_)) => {
@@ -224,7 +230,10 @@ impl EvselOptions {
 fn number(key: &str, value: &Value) -> Result<u64, Refused> {
     match value {
         Value::Integer(n) if *n >= 0 => Ok(*n as u64),
-        Value::Number(n) if *n >= 0.0 => Ok(*n as u64),
+        Value::Number(n) if *n >= 0.0 && n.fract() == 0.0 => Ok(*n as u64),
+        Value::Number(n) => {
+            Err(format!("'{key}' of an evsel is a whole number of at least 0, not {n}"))
+        }
         Value::Boolean(b) => Ok(u64::from(*b)),
         other => Err(format!("'{key}' of an evsel is a number, not a {}", other.type_name())),
     }
@@ -232,6 +241,9 @@ fn number(key: &str, value: &Value) -> Result<u64, Refused> {
 
 /// Returns the integer of the option `key`, which is not 0.
 fn positive(key: &str, value: &Value) -> Result<u64, Refused> {
+    if let Value::Boolean(_) = value {
+        return Err(format!("'{key}' of an evsel is a number, such as {key} = 1000"));
+    }
     match number(key, value)? {
         0 => Err(format!("'{key}' of an evsel is greater than 0")),
         number => Ok(number),
@@ -313,5 +325,43 @@ pub(in crate::script) fn names_thread(event: &Event, field: &str) -> Result<(), 
             let near = nearest(field, format.fields.iter().map(|f| f.name.as_str()));
             Err(format!("{} has no field '{field}'{}", event.name, did_you_mean(&near)))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mlua::Lua;
+
+    use super::*;
+
+    fn read(options: &str) -> Result<EvselOptions, Refused> {
+        let lua = Lua::new();
+        let table: Table = lua.load(options).eval().unwrap();
+        let chosen = Selector::parse_list("cpu-clock").unwrap().remove(0);
+        EvselOptions::read(&table, &chosen, None, StackSampling::default())
+    }
+
+    #[test]
+    fn a_rate_is_a_whole_number() {
+        assert_eq!(read("{ period = 20000 }").unwrap().sampling.period, Some(20000));
+        for (options, why) in [
+            ("{ period = 10.5 }", "'period' of an evsel is a whole number of at least 0, not 10.5"),
+            ("{ freq = -1.5 }", "'freq' of an evsel is a whole number of at least 0, not -1.5"),
+            ("{ freq = 1/0 }", "'freq' of an evsel is a whole number of at least 0, not inf"),
+            ("{ freq = true }", "'freq' of an evsel is a number, such as freq = 1000"),
+            ("{ freq = 0 }", "'freq' of an evsel is greater than 0"),
+            ("{ period = '1K' }", "'period' of an evsel is a number, not a string"),
+        ] {
+            assert_eq!(read(options).err().as_deref(), Some(why), "{options}");
+        }
+        assert!(read("{ pinned = true }").unwrap().sampling.pinned);
+    }
+
+    #[test]
+    fn registers_are_requested_by_true_only() {
+        assert!(read("{ registers = true }").unwrap().registers);
+        assert!(!read("{ registers = false }").unwrap().registers);
+        let why = read("{ registers = 'yes' }").err().unwrap();
+        assert_eq!(why, "'registers' of an evsel is true or false, not of type string");
     }
 }

@@ -56,6 +56,12 @@ impl OptionValue {
 /// # Errors
 /// The value is empty, malformed or below the minimum; the error begins with the option.
 pub fn parse(option: &OptionSpec, text: &str) -> Result<OptionValue> {
+    ensure!(
+        option.long != "freq" || text != "max",
+        "{}: `max` is not a number; write the rate: sysctl kernel.perf_event_max_sample_rate \
+         prints the highest one",
+        option.typed()
+    );
     let value = parse_kind(&option.kind, text).with_context(|| option.typed())?;
     if let (OptionValue::DurationNs(ns), Some(least)) = (&value, &option.least) {
         let too_short = *ns < units::parse_duration_with_unit(least)?;
@@ -179,7 +185,13 @@ fn whole(text: &str, least: u64) -> Result<u64> {
         // A double holds these numbers exactly, and Lua has only doubles.
         Some(number) if number >= least && number <= 1 << 53 => Ok(number),
         Some(number) if number >= least => bail!("`{text}` is too large; at most {}", 1u64 << 53),
-        _ => bail!("`{text}` is not {example}"),
+        _ => {
+            let is_scaled = digits.len() > 1
+                && digits[..digits.len() - 1].bytes().all(|b| b.is_ascii_digit())
+                && digits.ends_with(['k', 'K', 'm', 'M', 'g', 'G']);
+            let form = if is_scaled { "; write it without a suffix, such as 1000" } else { "" };
+            bail!("`{text}` is not {example}{form}")
+        }
     }
 }
 
