@@ -268,9 +268,10 @@ fn monitor(name: &str, runtime: &mut dyn Runtime) -> Result<Monitor, CommandErro
         return Err(CommandError::Usage(format!("no file '{name}'; check the path")));
     }
     let known = runtime.monitors();
+    let plain = other_tools::without_suffix(name);
     let commands = COMMANDS.iter().map(|c| c.0);
-    let near = nearest(name, known.iter().map(String::as_str).chain(commands));
-    let hint = match other_tools::hint("", name) {
+    let near = nearest(plain, known.iter().map(String::as_str).chain(commands));
+    let hint = match other_tools::hint("", plain) {
         none if none.is_empty() => did_you_mean(&near),
         hint => hint,
     };

@@ -1,4 +1,4 @@
-//! Commands and options of perf, perf-prof and bpftrace, and their replacements.
+//! Commands and options of perf, perf-prof, bpftrace and bcc, and their replacements.
 //!
 //! One table: a refused command or option gets its row as a hint, and `docs/other-tools.md` lists
 //! all rows.
@@ -53,6 +53,7 @@ pub const OTHER_TOOLS: &[OtherTool] = rows! {
     "perf": "stat" ["-r"] "run the command several times: `sh -c 'for i in 1 2 3; do …; done'`";
     "perf": ["-G"] "`--cgroup PATH`";
     "perf": ["--for-each-cgroup"] "`--cgroup GLOB`";
+    "perf": ["name="] "`alias=TEXT`";
     "perf": ["--sort"] "`top -k EXPRESSION`";
     "perf": ["--intr-regs"] "read `e._regs` in a script";
     "perf": ["--user-regs"] "read `e._user_regs` in a script";
@@ -112,15 +113,52 @@ pub const OTHER_TOOLS: &[OtherTool] = rows! {
     "bpftrace": ["hardware:"] "the name of the event and its period: `cache-misses/period=1000/`";
     "bpftrace": ["profile:hz:"] "`cpu-clock/freq=99/`, or the monitor `profile -F 99`";
     "bpftrace": ["interval:"] "`-i MILLISECONDS`; a script has `every(\"1s\", f)`";
-    "bpftrace": ["runqlat"] "`rundelay`";
-    "bpftrace": ["offcputime"] "`offcpu`";
-    "bpftrace": ["syscount"] "`syscalls`";
-    "bpftrace": ["execsnoop"] "`execs`";
-    "bpftrace": ["opensnoop"] "`opens`";
-    "bpftrace": ["killsnoop"] "`signal`";
-    "bpftrace": ["tcplife"] "`tcp`";
-    "bpftrace": ["gethostlatency"] "`dns`";
-    "bpftrace": ["oomkill"] "`oom`";
+    "bcc": ["argdist"] "`num-dist -e EVENT//num=EXPRESSION/`, or `top -e EVENT -k EXPRESSION`";
+    "bcc": ["biostacks"] "`stackcount -e block:block_rq_issue`";
+    "bcc": ["biotop"] "`top -e block:block_rq_issue//key=comm/top-by=bytes/`";
+    "bcc": ["bitesize"] "`num-dist -e block:block_rq_issue//num=bytes/key=comm/`";
+    "bcc": ["cachestat"] "`cache`";
+    "bcc": ["cachetop"] "`cache --files`";
+    "bcc": ["capable"] "`trace -e capability:cap_capable`, since Linux 6.13";
+    "bcc": ["cpuwalk"] "`profile --by cpu`";
+    "bcc": ["drsnoop"] "`reclaim --than TIME`";
+    "bcc": ["execsnoop"] "`execs`";
+    "bcc": ["exitsnoop"] "`execs`";
+    "bcc": ["filetop"] "`files`";
+    "bcc": ["funcslower"] "`funclatency -e uprobe:FILE:FUNCTION --than TIME`";
+    "bcc": ["gethostlatency"] "`dns`";
+    "bcc": ["hardirqs"] "`irq --hard`";
+    "bcc": ["killsnoop"] "`signal`";
+    "bcc": ["klockstat"] "`locks --kernel`";
+    "bcc": ["kvmexit"] "`kvm-exit`";
+    "bcc": ["llcstat"] "`stat -e cache-references,cache-misses`";
+    "bcc": ["memleak"] "`malloc`, or `kmemleak` for the kernel";
+    "bcc": ["mountsnoop"] "`trace -e syscalls:sys_enter_mount,syscalls:sys_enter_umount`";
+    "bcc": ["netqtop"] "`net`";
+    "bcc": ["offcputime"] "`offcpu`";
+    "bcc": ["offwaketime"] "`offcpu`";
+    "bcc": ["oomkill"] "`oom`";
+    "bcc": ["opensnoop"] "`opens`";
+    "bcc": ["pidpersec"] "`stat -e sched:sched_process_fork -i 1000`";
+    "bcc": ["runqlat"] "`rundelay`";
+    "bcc": ["runqslower"] "`rundelay --than TIME`";
+    "bcc": ["slabratetop"] "`kmemprof`";
+    "bcc": ["softirqs"] "`irq --soft`";
+    "bcc": ["syncsnoop"] "`fsync`";
+    "bcc": ["syscount"] "`syscalls`";
+    "bcc": ["tcpconnect"] "`tcp --each`";
+    "bcc": ["tcpdrop"] "`tcp --drops`";
+    "bcc": ["tcplife"] "`tcp --each`";
+    "bcc": ["tcpretrans"] "`tcp --retransmits`";
+    "bcc": ["tcprtt"] "`tcp --rtt`";
+    "bcc": ["tcpstates"] "`tcp --states`";
+    "bcc": ["tcptop"] "`tcp`";
+    "bcc": ["tcptracer"] "`tcp --each`";
+    "bcc": ["threadsnoop"] "`trace -e task:task_newtask`";
+    "bcc": ["tplist"] "`list`, and `list -v EVENT` for the fields";
+    "bcc": ["vfscount"] "`funccount -e 'kprobe:vfs_*'`";
+    "bcc": ["vfsstat"] "`files`";
+    "bcc": ["wakeuptime"] "`offcpu --wakers`";
 };
 
 /// Returns what to write instead of what is refused after this monitor, or as a monitor if
@@ -134,6 +172,11 @@ pub fn instead(after: &str, typed: &str) -> Option<&'static OtherTool> {
     // The row of the monitor before that of any monitor.
     let found = OTHER_TOOLS.iter().filter(known);
     found.max_by_key(|row| row.after.len())
+}
+
+/// Returns the name of a tool of bcc or bpftrace without the suffix that it is installed with.
+pub fn without_suffix(command: &str) -> &str {
+    ["-bpfcc", ".bt"].iter().find_map(|end| command.strip_suffix(end)).unwrap_or(command)
 }
 
 /// Returns the end of a message about a refused command or option, or nothing.
@@ -156,7 +199,8 @@ pub fn event_hint(name: &str) -> String {
 impl OtherTool {
     /// Returns whether it is a command, not an option, an attribute or a prefix.
     fn is_command(&self) -> bool {
-        self.after.is_empty() && !self.typed.starts_with('-') && !self.typed.ends_with(':')
+        let is_other = self.typed.starts_with('-') || self.typed.ends_with([':', '=']);
+        self.after.is_empty() && !is_other
     }
 
     fn hint(&self) -> String {
@@ -226,5 +270,20 @@ mod tests {
         assert!(event_hint("fexit:vfs_read").contains("'fretprobe:FUNCTION', or 'kret"));
         assert_eq!((&*event_hint("sched:x"), &*hint("", "fexit:")), ("", ""));
         assert!(hint("rundelay", "-e").contains("'--filter' selects tasks"));
+        assert!(attribute_hint("name").contains("'alias=TEXT'"));
+        assert_eq!(hint("", "name="), "");
+    }
+
+    #[test]
+    fn a_tool_of_bcc_is_known_with_the_suffix_of_its_file() {
+        for (typed, plain) in [
+            ("execsnoop-bpfcc", "execsnoop"),
+            ("execsnoop.bt", "execsnoop"),
+            ("execsnoop", "execsnoop"),
+            ("a.btx", "a.btx"),
+        ] {
+            assert_eq!(without_suffix(typed), plain);
+        }
+        assert_eq!(hint("", "execsnoop"), "; instead of bcc's: 'execs'");
     }
 }

@@ -227,6 +227,7 @@ impl<'a> SelectorParser<'a> {
             self.at += 1;
         }
         let mut name = self.text[start..self.at].trim_end().to_owned();
+        self.check_event(start, &name)?;
         if name.is_empty() {
             return Err(self.fault(start, "an event is missing here: sys:name"));
         }

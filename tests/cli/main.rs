@@ -14,6 +14,7 @@ mod hostile;
 mod one_liner;
 mod one_liners;
 mod options;
+mod other_tools;
 mod pages;
 mod readme;
 mod refusals;

@@ -1,12 +1,34 @@
 //! Terms of a PMU and options of a monitor: the parts of a selector behind its name that end with a
-//! slash of their own.
+//! slash of their own; and texts of other tools in place of a name.
 
-use super::SelectorParser;
+use super::{BUILTIN, SelectorParser};
 use crate::event::kind;
+use crate::event::other_tools::attribute_hint;
 use crate::event::quote::{Escape, unquote};
 use crate::event::syntax::SyntaxError;
 
 impl SelectorParser<'_> {
+    /// Checks that the text in place of an event is neither a path nor a term behind a comma, which
+    /// perf accepts.
+    pub(super) fn check_event(&self, start: usize, name: &str) -> Result<(), SyntaxError> {
+        let text = self.text.get(start..self.end).unwrap_or_default();
+        let typed = text.split([',', '|']).next().unwrap_or_default().trim();
+        if ["/", "./", "../", "~/"].iter().any(|begin| typed.starts_with(begin)) {
+            let function = if typed.contains(':') { "" } else { ":FUNCTION" };
+            let why = format!("a path is not an event; write uprobe:{typed}{function}");
+            return Err(self.fault(start, why));
+        }
+        let Some((term, _)) = name.split_once('=').filter(|_| !name.contains([':', '('])) else {
+            return Ok(());
+        };
+        let (hint, all) = (attribute_hint(term.trim()), BUILTIN.join(", "));
+        let why = format!(
+            "`{name}` is not an event; `/` separates attributes, as in cpu-clock/freq=99/stack/\
+             {hint} (there are {all})"
+        );
+        Err(self.fault(start, why))
+    }
+
     /// Takes `TERMS/[MODIFIERS]` behind the first slash. Returns the whole name with its slashes.
     pub(super) fn pmu(&mut self, start: usize) -> Result<String, SyntaxError> {
         let slash = self.at - 1;

@@ -247,6 +247,13 @@ fn an_error_has_the_position_of_the_fault() {
     assert_eq!(fault("a:b//stack//alias=x/"), at("expected an attribute: NAME or NAME=VALUE", 11));
     assert_eq!(fault("a:b//=5/"), at("expected an attribute: NAME or NAME=VALUE", 5));
     assert_eq!(fault("msr/tsc"), at("the terms of a PMU end with a `/`: msr/tsc/", 3));
+    let path = |event: &str| format!("a path is not an event; write uprobe:{event}");
+    assert_eq!(fault("./up:f2"), at(&path("./up:f2"), 0));
+    assert_eq!(fault("a:b,/bin/sh:main/arg1/"), at(&path("/bin/sh:main/arg1/"), 4));
+    assert_eq!(fault("~/up"), at(&path("~/up:FUNCTION"), 0));
+    let (why, place) = fault("cpu-clock/freq=99,name=x/");
+    assert!(why.starts_with("`name=x` is not an event; `/` separates attributes"), "{why}");
+    assert!(why.contains("'alias=TEXT' (there are stack,") && place == 18, "{why}");
 }
 
 #[test]
