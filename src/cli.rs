@@ -77,8 +77,8 @@ pub const COMMANDS: [(&str, &str, &str); 11] = [
     (
         "list",
         "[-v] [--json] [GLOB]",
-        "list the events whose name matches GLOB or contains it; with -v, the fields of their \
-         records",
+        "list the events whose name matches GLOB or contains it, or of a category such as \
+         software; with -v, the fields of their records",
     ),
     ("monitors", "", "list all monitors with their summary and origin"),
     (

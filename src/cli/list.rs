@@ -1,6 +1,7 @@
 //! `list [-v] [--json] [GLOB]`: the events of this machine; with `-v`, the fields of their records.
 //! `kprobe:GLOB` and `uprobe:FILE:GLOB` list functions, `usdt:FILE:GLOB` USDT probes, and
-//! `mem:GLOB` and `mem:FILE:GLOB` symbols.
+//! `mem:GLOB` and `mem:FILE:GLOB` symbols. A category lists its events: `software`, or `sw` as in
+//! perf.
 //!
 //! With `--json`, one object per event: `type` (`event`), `event`, `aliases`, `category`, and
 //! `unavailable`, the reason, if this machine cannot open it; with `-v`, the objects of
@@ -60,10 +61,17 @@ pub fn write(
     }
     let events = runtime.events()?;
     let wanted = pattern.unwrap_or("*");
+    let category = match wanted {
+        "hw" => "hardware",
+        "sw" => "software",
+        other => other,
+    };
+    let is_category = events.iter().any(|event| event.category == category);
     let exact = |event: &&EventName| names(event).any(|name| name == wanted);
     let matching: Vec<&EventName> = match events.iter().find(exact) {
         // With -v, an exact name selects only itself, since each event prints much.
         Some(event) if options.verbose => vec![event],
+        _ if is_category => events.iter().filter(|event| event.category == category).collect(),
         _ => events
             .iter()
             .filter(|e| names(e).any(|name| glob::matches_or_contains(wanted, name)))

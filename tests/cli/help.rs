@@ -175,6 +175,8 @@ signal:signal_generate  tracepoint
     assert_eq!(call(&["list", "sched:*"]).out, sched);
     assert_eq!(call(&["list", "sched_"]).out, sched);
     assert_eq!(call(&["list", "c[s]"]).out, "context-switches OR cs  software\n");
+    assert_eq!(call(&["list", "software"]).out, "context-switches OR cs  software\n");
+    assert_eq!(call(&["list", "hw"]).out, "cpu-cycles OR cycles  hardware\n");
 }
 
 #[test]
