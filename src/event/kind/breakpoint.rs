@@ -235,6 +235,11 @@ impl EventProperties for Breakpoint {
     }
 }
 
+/// The accesses, for messages.
+const ACCESSES: &str = "use the letters r (read), w (write) and x (execution)";
+/// Maximum length of a symbol that may be meant as letters of an access.
+const LETTERS_MAX: usize = 3;
+
 const NEEDS_TASK: &str = "the address of a symbol of a program differs between processes; add -p \
     PID, or a COMMAND that executes the program";
 
@@ -267,13 +272,16 @@ pub(super) fn parse(text: &str, symbols: Option<&dyn SymbolFinder>) -> Result<Op
 }
 
 fn breakpoint(name: &BreakpointName<'_>, symbols: Option<&dyn SymbolFinder>) -> Result<Breakpoint> {
+    if let Some(letters) = name.rest.strip_prefix(':').filter(|_| name.access.is_none()) {
+        bail!("`:{}` is not an access; {ACCESSES}: write {USAGE}", letters.trim());
+    }
     ensure!(name.rest.is_empty(), "`{}` is not part of a name; write {USAGE}", name.rest.trim());
     ensure!(!name.place.is_empty(), "incomplete name; write {USAGE}");
     let offset = name.offset.map_or(Ok(0), number)?;
     let symbol = match symbols.filter(|_| !name.is_address()) {
         Some(symbols) => symbols
             .symbol(name.file, name.place)
-            .map_err(|why| misread_access(name, symbols).unwrap_or(why))?,
+            .map_err(|why| misread_access(name, symbols, why))?,
         None => FoundSymbol { address: number(name.place)?, size: 0, is_code: false, loaded: None },
     };
     if symbol.size > 0 && offset >= symbol.size {
@@ -310,11 +318,21 @@ fn breakpoint(name: &BreakpointName<'_>, symbols: Option<&dyn SymbolFinder>) -> 
 }
 
 /// Returns the error for `mem:SYMBOL:LETTERS` with a letter other than `rwx`: it is split as if
-/// SYMBOL were a program. None unless the kernel has the symbol.
-fn misread_access(name: &BreakpointName<'_>, symbols: &dyn SymbolFinder) -> Option<anyhow::Error> {
-    let symbol = name.file.filter(|file| !file.contains('/'))?;
-    symbols.symbol(None, symbol).ok()?;
-    Some(anyhow!("':{}' is not an access; use letters of rwx, as in mem:{symbol}:rw", name.place))
+/// SYMBOL were a program. `why` is the error for that; it is kept unless the kernel has the symbol.
+fn misread_access(
+    name: &BreakpointName<'_>,
+    symbols: &dyn SymbolFinder,
+    why: anyhow::Error,
+) -> anyhow::Error {
+    let Some(symbol) = name.file.filter(|file| !file.contains('/')) else { return why };
+    let letters = name.place;
+    match symbols.symbol(None, symbol) {
+        Ok(_) => anyhow!("':{letters}' is not an access; {ACCESSES}, as in mem:{symbol}:rw"),
+        Err(_) if letters.len() <= LETTERS_MAX => {
+            anyhow!("{why:#}; if '{letters}' is an access, {ACCESSES}, as in mem:{symbol}:rw")
+        }
+        Err(_) => why,
+    }
 }
 
 fn access(letters: &str) -> Result<MemoryAccess> {

@@ -85,10 +85,17 @@ fn what_the_cpu_cannot_watch_is_refused_with_the_fix() {
     assert!(why("mem:./p:flags+8").contains("'flags' has only 8 bytes"));
     assert!(
         why("mem:jiffies:rwq")
-            .ends_with("':rwq' is not an access; use letters of rwx, as in mem:jiffies:rw")
+            .ends_with(&format!("':rwq' is not an access; {ACCESSES}, as in mem:jiffies:rw"))
     );
-    assert!(why("mem:jifies:rwq").contains("there is no 'rwq'"));
+    let unknown = why("mem:jifies:q");
+    assert!(
+        unknown.contains("there is no 'q'; if 'q' is an access, use the letters r"),
+        "{unknown}"
+    );
+    assert!(why("mem:jifies:rwqq").ends_with("there is no 'rwqq'"));
     assert!(why("mem:jiffies/8:w:q").contains("`:q` is not part of a name; write mem:"));
+    assert!(why("mem:jiffies/8:q").contains("`:q` is not an access; use the letters r (read)"));
+    assert!(why("mem:0x1000:q").contains("`:q` is not an access; use the letters r (read)"));
     assert!(why("mem:./p:").contains("incomplete name"));
     assert!(why("mem:0xyz").contains("'0xyz' is not a number"));
     if cfg!(target_arch = "x86_64") {
