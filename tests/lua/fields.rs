@@ -25,7 +25,7 @@ impl Catalog for Three {
         };
         let what = match name {
             "s:switch" => format(&["prev_pid", "next_pid", "prio"])?,
-            "s:wakeup" => format(&["pid", "prio"])?,
+            "s:wakeup" => format(&["pid", "prio", "end"])?,
             "clock" => Counter::default().into(),
             other => anyhow::bail!("no event '{other}'"),
         };
@@ -274,7 +274,7 @@ fn a_handler_of_several_events_is_judged_for_each_and_a_glob_for_all_together() 
     let split = "if e._event == a then print(e.prev_pid) else print(e.pid) end";
     assert_eq!(why(both, split), None);
     assert_eq!(why(both, "print(e.prio)"), None);
-    let missing = "t.lua:1: s:wakeup has no field 'prev_pid'; it has pid, prio";
+    let missing = "t.lua:1: s:wakeup has no field 'prev_pid'; it has pid, prio, end";
     assert_eq!(why(both, "print(e.prev_pid)").as_deref(), Some(missing));
     assert_eq!(why("evsel 's:*'", "if e.prio > 1 then print(e.pid) end"), None);
     let missing = "t.lua:1: s:* has no field 'pidd'; did you mean 'pid'?";
@@ -301,4 +301,18 @@ fn a_function_of_any_size_and_shape_is_judged_in_time() {
 /// Returns the CPU time of this thread.
 fn cpu_seconds() -> f64 {
     perilune::sys::clock::thread_cpu_ns() as f64 / 1e9
+}
+
+#[test]
+fn a_field_with_the_name_of_a_keyword_is_refused_with_its_name_in_a_script() {
+    let script = |read: &str| {
+        format!(
+            "local m = monitor {{ summary = 'x' }} function m.init() evsel('s:wakeup', \
+             function(e) print({read}) end) end return m"
+        )
+    };
+    let why = begin(script("e['end']")).unwrap_err().to_string();
+    let expected = "s:wakeup has no field 'end': a keyword of Lua gets an underscore; write 'end_'";
+    assert!(why.contains(expected), "{why}");
+    begin(script("e.end_")).unwrap();
 }

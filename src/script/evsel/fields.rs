@@ -2,6 +2,7 @@
 
 use super::role::Role;
 use crate::base::matching::nearest::{did_you_mean, nearest};
+use crate::base::text::lua::field_name;
 use crate::event::sample_field::SAMPLE_FIELDS;
 
 /// Fields of every record besides the event's own; see `sample_getters` of `prelude/view.lua`.
@@ -39,6 +40,10 @@ pub(in crate::script) fn suggestion(role: Option<&Role>, name: &str) -> String {
     };
     if let Some(why) = format.why_omitted(name) {
         return format!(": it {why}");
+    }
+    let shown = field_name(name);
+    if shown != name && format.field(name).is_some() {
+        return format!(": a keyword of Lua gets an underscore; write '{shown}'");
     }
     let own: Vec<&str> =
         format.fields.iter().filter(|f| !f.common).map(|f| f.name.as_str()).collect();
