@@ -49,8 +49,8 @@ pub(super) fn print_banner(
     if let Some(remark) = without_rate(&roles, request) {
         context.note(Level::Warning, &remark);
     }
-    let texts: Vec<String> =
-        [filters::user_text(&roles), filters::unread_texts(&roles)].into_iter().flatten().collect();
+    let texts = [filters::user_text(&roles), filters::unread_texts(&roles)].into_iter().flatten();
+    let texts: Vec<String> = texts.chain(filters::unread_arguments(&roles)).collect();
     for remark in request.understood.iter().chain(&host.take_remarks()).chain(&texts) {
         context.note(Level::Info, remark);
     }
@@ -98,13 +98,14 @@ fn without_rate(roles: &[Role], request: &RunRequest) -> Option<String> {
     };
     let option = is_typed("freq").or_else(|| is_typed("period"))?;
     let rated = |role: &Role| role.event.kind().has_rate() || role.sampling.rate().is_some();
-    let typed = option.typed();
-    (!roles.iter().any(rated)).then(|| {
-        format!(
-            "{typed} has no effect: no clock and no hardware event is sampled; freq= and period= \
-             apply to any event"
-        )
-    })
+    let (typed, long) = (option.typed(), &option.long);
+    let first = roles.first().filter(|_| !roles.iter().any(rated))?;
+    let name = first.glob.as_deref().unwrap_or(&first.event.name);
+    let Some(OptionValue::Number(value)) = request.values.get(long) else { return None };
+    Some(format!(
+        "{typed} has no effect: no clock and no hardware event is sampled; {name} is recorded each \
+         time, unless it has a rate of its own: {name}//{long}={value}/"
+    ))
 }
 
 /// Returns the names of the first events, and how many more there are.

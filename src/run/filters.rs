@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use crate::base::report::coverage::Coverage;
+use crate::decode::format::OmittedField;
 use crate::event::filter::Filter;
 use crate::script::evsel::role::Role;
 use crate::source::open::user_text;
@@ -89,6 +90,24 @@ pub(super) fn unread_texts(roles: &[Role]) -> Option<String> {
     Some(format!("{}: text arguments are read as addresses; {refusal}", first.event.name))
 }
 
+/// Returns notes about the first USDT probes with arguments that cannot be read, with the reasons.
+pub(super) fn unread_arguments(roles: &[Role]) -> Vec<String> {
+    let probes = roles.iter().map(|role| &role.event).filter(|event| event.kind().label() == USDT);
+    let all = probes.flat_map(|event| {
+        let omitted = event.format().map_or(&[][..], |format| &format.omitted);
+        let note =
+            |one: &OmittedField| format!("{}: {} is omitted: it {}", event.name, one.name, one.why);
+        omitted.iter().map(note).collect::<Vec<_>>()
+    });
+    let notes: BTreeSet<String> = all.collect();
+    notes.into_iter().take(UNREAD_MAX).collect()
+}
+
+/// Label of USDT probes.
+const USDT: &str = "usdt";
+/// Maximum number of notes about arguments.
+const UNREAD_MAX: usize = 4;
+
 /// The cost of kernel tracing for the task that causes the event; measured on kernel 6.18 in a
 /// virtual machine.
 const REJECTED: &str = "160-180 ns per rejected event";
@@ -118,6 +137,7 @@ mod tests {
     use super::*;
     use crate::decode::format::Format;
     use crate::event::filter::split::Split;
+    use crate::event::kind::function::{FunctionEvent, FunctionLocation, ProbeKind};
     use crate::event::kind::{Event, Tracepoint};
     use crate::event::sampling::Sampling;
 
@@ -160,5 +180,19 @@ mod tests {
             explain(&[role("pid == 1 && _tid")], EventOrigin::File),
             ["a:x: filtered in user space: pid == 1 && _tid"]
         );
+    }
+
+    #[test]
+    fn arguments_of_usdt_probes_that_cannot_be_read_are_named() {
+        let omitted = OmittedField { name: "arg2".to_owned(), why: "is at `8(%rip)`".to_owned() };
+        let format = Format { omitted: vec![omitted], ..Format::default() };
+        let place = FunctionLocation::in_kernel(c"x".to_owned(), 0);
+        let of = |kind| {
+            let event = FunctionEvent { kind, format: format.clone(), place: place.clone() };
+            Role { event: Rc::new(Event::new("usdt:x:p:n", event)), ..role("pid == 1") }
+        };
+        let notes = unread_arguments(&[of(ProbeKind::Usdt), of(ProbeKind::Usdt)]);
+        assert_eq!(notes, ["usdt:x:p:n: arg2 is omitted: it is at `8(%rip)`"]);
+        assert!(unread_arguments(&[of(ProbeKind::Uprobe), role("pid == 1")]).is_empty());
     }
 }

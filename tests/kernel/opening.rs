@@ -96,11 +96,9 @@ fn clocks_are_sampled_at_the_requested_rate() {
 
 fn a_rate_without_an_event_that_has_one_is_noted() {
     let output = perilune(&["top", "-e", "page-faults", "-F", "7", "--duration", "0.05"]);
-    assert!(
-        said(&output).contains("-F has no effect: no clock and no hardware event"),
-        "{}",
-        said(&output)
-    );
+    let said = said(&output);
+    assert!(said.contains("-F has no effect: no clock and no hardware event"), "{said}");
+    assert!(said.contains("has a rate of its own: page-faults//freq=7/"), "{said}");
 }
 
 fn an_event_of_a_glob_that_cannot_be_sampled_is_omitted_and_named() {

@@ -119,7 +119,10 @@ pub(in crate::source) fn cgroup_of(
 ) -> anyhow::Result<Option<OwnedFd>> {
     let Some(path) = &opening.sampling.cgroup else { return Ok(None) };
     if request.tasks.is_some() {
-        let fix = if request.workload { "add -a before the command" } else { "omit -p and -t" };
+        let fix = match request.workload {
+            true => "add -a before the command to watch the cgroup while it runs",
+            false => "omit -p and -t",
+        };
         bail!("{}: the cgroup `{path}` already selects the tasks; {fix}", opening.event.name);
     }
     Ok(Some(cgroup::open(path)?))
