@@ -21,6 +21,7 @@ use crate::event::kind::function::typed::register_names;
 use crate::event::kind::function::{
     CodeLocation, FunctionLocation, FunctionName, Functions, ProbeKind, ProbeValues,
 };
+use crate::sys::probe_type::ProbeType;
 use in_file::ProgramFile;
 use in_kernel::KernelFunctions;
 use kernel_parameters::KernelParameters;
@@ -36,6 +37,8 @@ pub struct MachineFunctions {
     kernel_parameters: KernelParameters,
     /// The functions that ftrace can trace.
     traceable: RefCell<Option<Rc<HashSet<Box<str>>>>>,
+    /// Types of probes that this kernel is known to have.
+    supported: RefCell<Vec<ProbeType>>,
 }
 
 /// Maximum number of files that are kept open for the next name: a user often names several

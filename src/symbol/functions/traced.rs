@@ -43,7 +43,7 @@ impl MachineFunctions {
     /// This kernel has no such probes, or not what is to be probed; or a value is not known or
     /// cannot be read.
     pub(super) fn traced(&self, named: &FunctionName) -> Result<FunctionLocation> {
-        check_support(named.kind)?;
+        self.check_support(named.kind)?;
         let CodeLocation::Function(name, 0) = named.location() else {
             bail!("it has no offset; use kprobe:FUNCTION+OFFSET for an instruction");
         };
@@ -52,12 +52,7 @@ impl MachineFunctions {
             _ => self.check_traceable(name)?,
         }
         let types = self.kernel_parameters.types().ok_or_else(|| anyhow!(NO_TYPES))?;
-        let mut prototype = prototype(types, named.kind, name)?;
-        if named.kind == ProbeKind::Fretprobe && !is_linux_since(KEPT_SINCE) {
-            for parameter in prototype.parameters.iter_mut().filter(|one| one.name != RESULT) {
-                parameter.location = ParameterLocation::Unknown(NOT_KEPT);
-            }
-        }
+        let prototype = prototype(types, named.kind, name, is_linux_since(KEPT_SINCE))?;
         let typed = match named.paths() {
             Some(paths) => TypedParameters::at_paths(types, &prototype, &paths)?,
             None => TypedParameters::all(types, &prototype, name),
@@ -79,7 +74,7 @@ impl MachineFunctions {
         wanted: &dyn Fn(&str) -> bool,
         most: usize,
     ) -> Result<Vec<String>> {
-        check_support(kind)?;
+        self.check_support(kind)?;
         match kind {
             ProbeKind::Tprobe => {
                 let stubs = |name: &str| name.strip_prefix(STUB).is_some_and(wanted);
@@ -103,7 +98,7 @@ impl MachineFunctions {
     ) -> Option<Vec<String>> {
         let CodeLocation::Function(name, 0) = named.location() else { return None };
         let types = self.kernel_parameters.types()?;
-        let prototype = prototype(types, named.kind, name).ok()?;
+        let prototype = prototype(types, named.kind, name, is_linux_since(KEPT_SINCE)).ok()?;
         Some(names_behind(types, &prototype, path))
     }
 
@@ -139,6 +134,32 @@ impl MachineFunctions {
         Ok(())
     }
 
+    /// Checks whether this kernel has probes of a kind. A type that it has is remembered: a glob
+    /// selects many functions.
+    fn check_support(&self, kind: ProbeKind) -> Result<()> {
+        let type_ = kind.probe_type();
+        if self.supported.borrow().contains(&type_) {
+            return Ok(());
+        }
+        if Tracefs::find()?.has_probes(type_)? {
+            self.supported.borrow_mut().push(type_);
+            return Ok(());
+        }
+        bail!(
+            "this kernel has no {}",
+            match kind {
+                ProbeKind::Tprobe => {
+                    "probes on tracepoints (CONFIG_FPROBE_EVENTS, since 6.5); use SYSTEM:EVENT, \
+                     whose fields perilune list -v shows"
+                }
+                ProbeKind::Fretprobe => {
+                    "fprobes (CONFIG_FPROBE_EVENTS, since 6.5); use kretprobe:FUNCTION"
+                }
+                _ => "fprobes (CONFIG_FPROBE_EVENTS, since 6.5); use kprobe:FUNCTION",
+            }
+        )
+    }
+
     /// Returns the functions that ftrace can trace. With `anew` they are read again, since modules
     /// are loaded and unloaded.
     fn traceable(&self, anew: bool) -> Result<Rc<HashSet<Box<str>>>> {
@@ -154,28 +175,14 @@ impl MachineFunctions {
     }
 }
 
-/// Checks whether this kernel has probes of a kind.
-fn check_support(kind: ProbeKind) -> Result<()> {
-    if Tracefs::find()?.has_probes(kind.probe_type())? {
-        return Ok(());
-    }
-    bail!(
-        "this kernel has no {}",
-        match kind {
-            ProbeKind::Tprobe => {
-                "probes on tracepoints (CONFIG_FPROBE_EVENTS, since 6.5); use SYSTEM:EVENT, \
-                 whose fields perilune list -v shows"
-            }
-            ProbeKind::Fretprobe => {
-                "fprobes (CONFIG_FPROBE_EVENTS, since 6.5); use kretprobe:FUNCTION"
-            }
-            _ => "fprobes (CONFIG_FPROBE_EVENTS, since 6.5); use kprobe:FUNCTION",
-        }
-    )
-}
-
-/// Returns the values of a probe as parameters.
-fn prototype(types: &BtfTypes, kind: ProbeKind, name: &str) -> Result<Prototype<u32>> {
+/// Returns the values of a probe as parameters. `is_kept`: the return of a function has the
+/// arguments of its call.
+fn prototype(
+    types: &BtfTypes,
+    kind: ProbeKind,
+    name: &str,
+    is_kept: bool,
+) -> Result<Prototype<u32>> {
     let stub = format!("{STUB}{name}");
     let function = if kind == ProbeKind::Tprobe { &stub } else { name };
     let mut found = types
@@ -189,6 +196,7 @@ fn prototype(types: &BtfTypes, kind: ProbeKind, name: &str) -> Result<Prototype<
             ProbeKind::Tprobe if index >= TRACEPOINT_ARGUMENTS => {
                 ParameterLocation::Unknown("is on the stack; read another argument")
             }
+            ProbeKind::Fretprobe if !is_kept => ParameterLocation::Unknown(NOT_KEPT),
             _ => ParameterLocation::Argument,
         };
     }
@@ -199,4 +207,27 @@ fn prototype(types: &BtfTypes, kind: ProbeKind, name: &str) -> Result<Prototype<
         found.parameters.insert(0, FunctionParameter { name, type_, location });
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_return_that_does_not_keep_its_arguments_has_only_the_result() {
+        let Some(types) = std::fs::read(BTF).ok().and_then(BtfTypes::parse) else { return };
+        let names = |kind, is_kept| {
+            let found = prototype(&types, kind, "vfs_read", is_kept).unwrap();
+            names_behind(&types, &found, &[]).join(" ")
+        };
+        assert_eq!(names(ProbeKind::Fretprobe, true), "retval file buf count pos");
+        assert_eq!(names(ProbeKind::Fretprobe, false), "retval");
+        assert_eq!(names(ProbeKind::Fprobe, false), "file buf count pos");
+        let found = prototype(&types, ProbeKind::Fretprobe, "vfs_read", false).unwrap();
+        let refused = TypedParameters::at_paths(&types, &found, &["count"]).unwrap_err();
+        assert!(
+            refused.to_string().contains("before Linux 6.9; read it with fprobe:"),
+            "{refused}"
+        );
+    }
 }
