@@ -72,6 +72,24 @@ pub struct Prototype<Id> {
     pub result: Option<Id>,
 }
 
+/// Name of the result of a function.
+pub const RESULT: &str = "retval";
+
+impl<Id: Copy> Prototype<Id> {
+    /// Returns the result as a parameter, which the kernel finds at the return; None if there is
+    /// none.
+    pub fn result_parameter(&self) -> Option<FunctionParameter<Id>> {
+        let (name, location) = (RESULT.to_owned(), ParameterLocation::Named);
+        self.result.map(|type_| FunctionParameter { name, type_, location })
+    }
+
+    /// Returns the values at the return: the result.
+    pub fn at_return(&self) -> Prototype<Id> {
+        let parameters = self.result_parameter().into_iter().collect();
+        Prototype { parameters, result: self.result }
+    }
+}
+
 impl<Id> Prototype<Id> {
     /// Returns whether its parameters are in registers and in memory, instead of where the kernel
     /// finds them.

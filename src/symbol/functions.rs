@@ -147,6 +147,11 @@ impl SymbolFinder for MachineFunctions {
         }
     }
 
+    fn check_instruction(&self, file: &str, function: &str, offset: u64) -> Result<()> {
+        let program = self.program(file)?;
+        program.check_instruction(function, program.symbol(function)?.address, offset)
+    }
+
     fn symbols(
         &self,
         file: Option<&str>,

@@ -229,10 +229,22 @@ fn breakpoints_that_cannot_be_set_are_refused_with_the_reason() {
         ("counter+1:w", "is not a multiple of 4"),
         ("counter/3:w", "the CPU watches 1, 2, 4 or 8 bytes"),
         ("counter:r", "use :rw for reads and writes"),
+        ("counter:x", "'counter' is a variable, not code"),
     ] {
         let run = program.watched(&["trace", "-e", &at(&program, place)], 1, 0);
         assert!(run.stderr.contains(why), "{place}: {}", run.stderr);
         assert!(run.code.is_some_and(|code| code != 0) && run.objects.is_empty(), "{place}");
+    }
+    // x86 has no six instructions of one byte at the beginning of a function.
+    if cfg!(target_arch = "x86_64") {
+        let inside = (1..=6).map(|offset| format!("main+{offset}:x"));
+        let errors: Vec<_> = inside
+            .map(|place| program.watched(&["trace", "-e", &at(&program, &place)], 1, 0).stderr)
+            .collect();
+        assert!(
+            errors.iter().any(|why| why.contains("no instruction begins at main+0x")),
+            "{errors:?}"
+        );
     }
     let event = at(&program, "counter:w");
     let this = std::process::id().to_string();

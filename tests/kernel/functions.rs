@@ -22,6 +22,7 @@ pub(crate) mod instructions;
 pub(crate) mod many;
 pub(crate) mod parameters;
 pub(crate) mod refusals;
+pub(crate) mod results;
 pub(crate) mod tools;
 pub(crate) mod traced;
 pub(crate) mod usdt;

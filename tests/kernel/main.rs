@@ -167,6 +167,7 @@ fn main() -> ExitCode {
         functions::many::tests(),
         functions::parameters::tests(),
         functions::refusals::tests(),
+        functions::results::tests(),
         functions::tools::tests(),
         functions::traced::tests(),
         functions::usdt::tests(),

@@ -7,6 +7,7 @@
 //! Source: include/uapi/linux/hw_breakpoint.h, kernel/events/hw_breakpoint.c and
 //! arch/*/kernel/hw_breakpoint.c.
 
+mod access;
 mod name;
 #[cfg(test)]
 mod tests;
@@ -16,6 +17,8 @@ use std::io::ErrorKind;
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use perf_event_open_sys::bindings as abi;
 
+pub use access::MemoryAccess;
+use access::{access, length};
 pub(super) use name::PREFIX;
 use name::{BreakpointName, USAGE};
 
@@ -56,21 +59,6 @@ pub struct BreakpointFile {
     pub loaded: LoadedFile,
 }
 
-/// Accesses that raise a breakpoint; the value is that of `perf_event_attr.bp_type`
-/// (`HW_BREAKPOINT_R`, `_W` and `_X`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum MemoryAccess {
-    /// Reads.
-    Read = 1,
-    /// Writes.
-    Write = 2,
-    /// Reads and writes.
-    ReadWrite = 3,
-    /// Execution.
-    Execute = 4,
-}
-
 /// A function or variable of the kernel or of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FoundSymbol {
@@ -93,6 +81,12 @@ pub trait SymbolFinder {
     /// reason and the fix.
     fn symbol(&self, file: Option<&str>, name: &str) -> Result<FoundSymbol>;
 
+    /// Checks that an instruction begins at an offset in a function of a file.
+    ///
+    /// # Errors
+    /// No instruction begins there; the error names the nearest ones.
+    fn check_instruction(&self, file: &str, function: &str, offset: u64) -> Result<()>;
+
     /// Returns at most `most` symbols of a file, or of the kernel if `file` is None, that are
     /// `wanted`, sorted.
     ///
@@ -106,8 +100,6 @@ pub trait SymbolFinder {
     ) -> Result<Vec<String>>;
 }
 
-/// Bytes of an execution breakpoint: `sizeof(long)`.
-const CODE_LENGTH: u8 = 8;
 /// Default length in bytes, as in perf.
 const DEFAULT_LENGTH: u8 = 4;
 
@@ -292,6 +284,15 @@ fn breakpoint(name: &BreakpointName<'_>, symbols: Option<&dyn SymbolFinder>) -> 
         None if symbol.is_code => MemoryAccess::Execute,
         None => MemoryAccess::ReadWrite,
     };
+    if access == MemoryAccess::Execute
+        && let Some(symbols) = symbols.filter(|_| !name.is_address())
+    {
+        let place = name.place;
+        ensure!(symbol.is_code, "'{place}' is a variable, not code; use :rw, :w or a function");
+        if let Some(file) = name.file.filter(|_| offset > 0) {
+            symbols.check_instruction(file, place, offset)?;
+        }
+    }
     let address = symbol.address.wrapping_add(offset);
     let usual = match symbol.size {
         size @ (1 | 2 | 4 | 8) if offset == 0 => size as u8,
@@ -333,36 +334,6 @@ fn misread_access(
         }
         Err(_) => why,
     }
-}
-
-fn access(letters: &str) -> Result<MemoryAccess> {
-    let has = |c: char| letters.contains(c);
-    match (has('r'), has('w'), has('x')) {
-        (true, false, false) if cfg!(target_arch = "x86_64") => {
-            bail!("an x86 CPU cannot watch reads alone; use :rw for reads and writes")
-        }
-        (true, false, false) => Ok(MemoryAccess::Read),
-        (false, true, false) => Ok(MemoryAccess::Write),
-        (true, true, false) => Ok(MemoryAccess::ReadWrite),
-        (false, false, true) => Ok(MemoryAccess::Execute),
-        _ => bail!("the CPU cannot watch execution together with reads or writes; use two events"),
-    }
-}
-
-fn length(typed: Option<&str>, access: MemoryAccess, usual: u8) -> Result<u8> {
-    let length = match typed {
-        None if access == MemoryAccess::Execute => CODE_LENGTH,
-        None => usual,
-        Some(typed) => {
-            typed.parse().ok().filter(|n| matches!(n, 1 | 2 | 4 | 8)).with_context(|| {
-                format!("/{typed}: the CPU watches 1, 2, 4 or 8 bytes; use one of these")
-            })?
-        }
-    };
-    if access == MemoryAccess::Execute && length != CODE_LENGTH {
-        bail!("/{length}: execution is watched at one address; omit the length");
-    }
-    Ok(length)
 }
 
 fn number(text: &str) -> Result<u64> {

@@ -32,6 +32,7 @@ use super::pmu_event::ReadPmu;
 use super::properties::{EventAttr, EventProperties, RegisterFields};
 use crate::base::matching::glob;
 use crate::base::text::units::counted;
+use crate::decode::ctypes::RESULT;
 use crate::decode::format::{Field, FieldKind, Format, OmittedField};
 use crate::event::exclude::EventModes;
 use crate::event::sampling::Sampling;
@@ -192,7 +193,7 @@ impl EventProperties for FunctionEvent {
                 Some("raw register values: (int)arg1 for an int; no floats and no structs")
             }
             ProbeValues::Registers => Some("the general registers: (int)ax for an int"),
-            ProbeValues::Fetched(_) => None,
+            ProbeValues::Fetched(_) | ProbeValues::Returned(_) => None,
         };
         let omitted = self.place.omitted.iter().map(|one| {
             let OmittedField { name, why } = one;
@@ -238,7 +239,9 @@ pub fn describe(
         .into_iter()
         .filter_map(|path| ListedPath::parse(path).own);
     if let Some(own) = own.into_iter().find(|own| own.starts_with('_')) {
-        bail!("{name}: '{own}' is not a name for a value: those with `_` are of every sample");
+        bail!(
+            "{name}: '{own}': names that begin with `_` are fields of every sample; use another one"
+        );
     }
     check_kernel(named.kind, read).map_err(|why| anyhow!("{name}: {why}"))?;
     let place = functions.find(named).map_err(|why| match spelling::instead(named) {
@@ -319,8 +322,9 @@ fn registers_of(kind: ProbeKind, values: &ProbeValues) -> Option<&'static [(&'st
         ("arg5", AT[4]),
         ("arg6", AT[5]),
     ];
-    const RETURNED: [(&str, u32); 1] = [("retval", registers::RETURNED)];
+    const RETURNED: [(&str, u32); 1] = [(RESULT, registers::RETURNED)];
     match values {
+        ProbeValues::Returned(_) => Some(&RETURNED),
         ProbeValues::Call if kind.at_return() => Some(&RETURNED),
         ProbeValues::Call => Some(&ARGUMENTS),
         ProbeValues::Registers => Some(registers::GENERAL),
@@ -336,8 +340,10 @@ fn bits(registers: &[(&str, u32)]) -> u64 {
 /// of their numbers.
 fn format(kind: ProbeKind, values: &ProbeValues) -> Format {
     const WORD: usize = 8;
-    if let ProbeValues::Fetched(arguments) = values {
-        return fetched::record_format(kind, arguments);
+    match values {
+        ProbeValues::Fetched(arguments) => return fetched::record_format(kind, arguments),
+        ProbeValues::Returned(value) => return fetched::result_format(kind, *value),
+        ProbeValues::Call | ProbeValues::Registers => {}
     }
     let registers = registers_of(kind, values).unwrap_or_default();
     let all = bits(registers);

@@ -27,13 +27,19 @@ impl KernelParameters {
     /// # Errors
     /// They are not those of the call of a function, or are not known, or cannot be read.
     pub(super) fn add(&self, named: &FunctionName, location: &mut FunctionLocation) -> Result<()> {
-        let Some(paths) = named.paths() else { return Ok(()) };
+        let paths = named.paths();
         let CodeLocation::Function(name, 0) = named.location() else {
-            bail!("only a FUNCTION without an offset has parameters; omit the parentheses");
+            return match paths {
+                Some(_) => {
+                    bail!("only a FUNCTION without an offset has parameters; omit the parentheses")
+                }
+                None => Ok(()),
+            };
         };
-        if named.kind != ProbeKind::Kprobe {
-            bail!("a return has no parameters, only retval; omit the parentheses");
+        if named.kind == ProbeKind::Kretprobe {
+            return self.add_result(name, paths.as_deref(), location);
         }
+        let Some(paths) = paths else { return Ok(()) };
         let types = self.types().ok_or_else(|| anyhow!("{NO_TYPES}; use arg1 to arg6"))?;
         let prototype = types
             .prototype(name)
@@ -42,6 +48,19 @@ impl KernelParameters {
         location.sites[0].arguments = typed.arguments;
         location.values = ProbeValues::Fetched(typed.fields);
         Ok(())
+    }
+
+    /// Sets the fields of the return of a function: the requested ones, or its result.
+    fn add_result(
+        &self,
+        function: &str,
+        paths: Option<&[&str]>,
+        location: &mut FunctionLocation,
+    ) -> Result<()> {
+        let types = self.types();
+        let known = types.and_then(|types| Some((types, types.prototype(function)?)));
+        let known = known.as_ref().map(|(types, prototype)| (*types, prototype));
+        location.set_result(known, paths)
     }
 
     /// Returns the names that may follow a path in the list of a function's parameters; none if the
@@ -92,6 +111,11 @@ mod tests {
         assert!(refusal("kprobe:vfs_read(cuont)").contains("did you mean 'count'?"));
         assert!(refusal("kprobe:vfs_read(file.nothing)").contains("has no member 'nothing'"));
         assert!(refusal("kprobe:vfs_read+4(count)").starts_with("only a FUNCTION without an"));
-        assert!(refusal("kretprobe:vfs_read(count)").starts_with("a return has no parameters"));
+        let of_return = refusal("kretprobe:vfs_read(count)");
+        assert_eq!(of_return, "'count': a return has no parameters, only retval");
+        assert_eq!(add("kretprobe:vfs_read(retval)").unwrap(), "retval=$retval:s64");
+        let text = add("kretprobe:kstrdup(retval)").unwrap();
+        assert_eq!(text, "retval=+0($retval):string");
+        assert_eq!(add("kretprobe:kstrdup(s=retval.text)").unwrap(), "s=+0($retval):string");
     }
 }

@@ -11,7 +11,7 @@ use super::MachineFunctions;
 use super::kernel_parameters::{BTF, NO_TYPES};
 use crate::base::matching::nearest::{did_you_mean, nearest};
 use crate::decode::btf::prototypes::BtfTypes;
-use crate::decode::ctypes::{FunctionParameter, ParameterLocation, Prototype};
+use crate::decode::ctypes::{ParameterLocation, Prototype};
 use crate::event::kind::function::typed::{TypedParameters, names_behind};
 use crate::event::kind::function::{
     CodeLocation, FunctionLocation, FunctionName, ProbeKind, ProbeValues,
@@ -22,9 +22,6 @@ use crate::sys::tracefs::Tracefs;
 /// Prefix of the function that is called at each tracepoint, with a pointer in front of the
 /// tracepoint's arguments (`__DECLARE_TRACE()` in include/linux/tracepoint.h).
 const STUB: &str = "__probestub_";
-
-/// Name of the result of a function.
-const RESULT: &str = "retval";
 
 /// Why a parameter cannot be read at the return.
 const NOT_KEPT: &str = "is not kept until the return before Linux 6.9; read it with fprobe:";
@@ -201,10 +198,9 @@ fn prototype(
         };
     }
     if kind == ProbeKind::Fretprobe
-        && let Some(type_) = found.result
+        && let Some(result) = found.result_parameter()
     {
-        let (name, location) = (RESULT.to_owned(), ParameterLocation::Named);
-        found.parameters.insert(0, FunctionParameter { name, type_, location });
+        found.parameters.insert(0, result);
     }
     Ok(found)
 }

@@ -21,11 +21,11 @@ live_tests! {
 }
 
 /// `chain N KIDS`: calls `handle` N times, and each other function once.
-const SOURCE: &str = r#"
+pub(super) const SOURCE: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
 #define PLAIN __attribute__((noipa))
-struct user { int id; char name[16]; const char *shell; };
+struct user { int id; char name[16]; const char *shell; unsigned char *raw; };
 struct request { unsigned char kind; struct user *owner; struct { short depth; }; int low : 4;
                  unsigned mode : 7, size : 20; struct { unsigned char flag : 1; }; };
 struct pair { long a, b; };
@@ -36,8 +36,12 @@ PLAIN int handle(int fd, const char *path, struct request *req, double ratio, un
 }
 PLAIN long by_value(long first, struct pair pair, long last) { return first + pair.a + last; }
 PLAIN struct pair make(long first) { return (struct pair){ first, first }; }
+PLAIN int negated(int i) { return -i; }
+PLAIN const char *label(long i) { return i % 2 ? "odd" : "even"; }
+PLAIN double ratio_of(long i) { return i / 2.0; }
+PLAIN struct user *same(struct user *user) { return user; }
 int main(int argc, char **argv) {
-    struct user user = { 7, "", "/bin/sh" };
+    struct user user = { 7, "", "/bin/sh", (unsigned char *)"bytes" };
     struct request req = { 200, &user, { -5 }, 1, 0, 0xabcde, { 1 } };
     char path[64];
     for (long i = 0, n = atol(argv[1]); i < n; i++) {
@@ -45,9 +49,11 @@ int main(int argc, char **argv) {
         req.mode = i % 128;
         snprintf(user.name, sizeof user.name, "user%ld", i % 2);
         handle((int)-i, path, &req, 0.5, 250, RED);
+        negated((int)i); label(i); same(&user);
     }
     by_value(1, (struct pair){ 2, 3 }, 4);
     make(1);
+    ratio_of(3);
     return 0;
 }
 "#;
@@ -286,7 +292,8 @@ fn parameters_that_cannot_be_read_are_refused_with_the_reason() {
         (&program, "uprobe", "by_value(last)", "follows a structure, so its register is not known"),
         (&program, "uprobe", "make(first)", "a function that returns a structure"),
         (&program, "uprobe", "handle+0x1(fd)", "only a FUNCTION by its name has parameters"),
-        (&program, "uretprobe", "handle(fd)", "a return has no parameters, only retval"),
+        (&program, "uretprobe", "handle(fd)", "'fd': a return has no parameters, only retval"),
+        (&plain, "uretprobe", "handle(retval.id)", "its type is not known; use retval.text"),
         (&plain, "uprobe", "handle(fd)", "has no debug information for this function"),
     ] {
         let selector = program.function(kind, name);

@@ -14,6 +14,9 @@ use crate::tool::Run;
 live_tests! {
     calls_are_counted_by_function,
     each_value_of_a_key_is_a_row,
+    calls_before_the_exec_of_a_command_are_not_counted,
+    parameters_with_names_of_their_own_are_fields,
+    calls_with_named_parameters_are_timed,
     calls_are_timed_also_if_they_are_recursive,
     a_longer_call_is_printed_with_its_return,
     call_chains_are_counted_and_summed,
@@ -88,6 +91,42 @@ fn each_value_of_a_key_is_a_row() {
     let rows: Vec<_> = run.of("row").collect();
     assert_eq!(rows.len() as u64, counts["tool_quick"], "each call has another argument");
     assert!(rows.iter().all(|row| row["calls"] == 1 && row["arg1"].is_u64()), "{:?}", rows[0]);
+}
+
+fn calls_before_the_exec_of_a_command_are_not_counted() {
+    let folder = tempfile::tempdir().expect("there is room");
+    let libc = folder.path().join("libc.so.6");
+    let maps = fs::read_to_string("/proc/self/maps").expect("our own");
+    let mut paths = maps.lines().filter_map(|line| line.split_whitespace().last());
+    let own = paths.find(|path| path.contains("libc.so.6")).expect("tests have a libc");
+    fs::copy(own, &libc).expect("there is room");
+    // perilune executes the shell, and the shell executes `true`.
+    let out = Command::new(env!("CARGO_BIN_EXE_perilune"))
+        .env("LD_LIBRARY_PATH", folder.path())
+        .args(["funccount", "--json", "-e", &format!("uprobe:{}:execve", libc.display())])
+        .args(["--", "/bin/sh", "-c", "exec /bin/true"])
+        .output()
+        .expect("the built command runs");
+    let text = String::from_utf8_lossy(&out.stdout);
+    let objects = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let rows: Vec<_> = objects.filter(|object| object["type"] == "row").collect();
+    let calls: Vec<_> = rows.iter().map(|row| row["calls"].as_u64()).collect();
+    assert_eq!(calls, [Some(1)], "{text} {}", String::from_utf8_lossy(&out.stderr));
+}
+
+fn parameters_with_names_of_their_own_are_fields() {
+    let of = |program: &Program| program.function("uprobe", "tool_quick(size=arg1)");
+    let (run, counts) = run(&["funccount", "-k", "size"], of);
+    let rows: Vec<_> = run.of("row").collect();
+    assert_eq!(rows.len() as u64, counts["tool_quick"], "{}", run.stderr);
+    assert!(rows.iter().all(|row| row["calls"] == 1), "{:?}", rows[0]);
+}
+
+fn calls_with_named_parameters_are_timed() {
+    let of = |program: &Program| program.function("uprobe", "tool_wait(us=arg1)/us >= 60000/");
+    let (run, _) = run(&["funclatency", "--than", "1ms"], of);
+    let longer: Vec<_> = run.of("event").filter(|event| !event["delay_us"].is_null()).collect();
+    assert_eq!(longer.len(), 1, "{:?} {}", run.objects, run.stderr);
 }
 
 fn calls_are_timed_also_if_they_are_recursive() {

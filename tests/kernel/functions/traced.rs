@@ -9,6 +9,7 @@ use crate::tool::{Run, Tool};
 live_tests! {
     a_tracepoint_has_its_arguments_and_what_they_point_to,
     a_function_has_its_parameters_at_its_call_and_at_its_return,
+    a_tracepoint_has_two_probes_with_different_arguments,
     traced_probes_of_a_killed_run_are_removed_by_the_next,
     probes_that_the_kernel_does_not_have_are_refused_with_the_equivalent,
 }
@@ -75,6 +76,20 @@ fn a_function_has_its_parameters_at_its_call_and_at_its_return() {
     assert!(run.of("event").all(|event| event["retval"] == event["count"]));
     let returned: Vec<i64> = run.of("event").filter_map(|event| event["retval"].as_i64()).collect();
     assert_eq!(returned[returned.len() - N as usize..], (1..=N.into()).collect::<Vec<_>>());
+}
+
+fn a_tracepoint_has_two_probes_with_different_arguments() {
+    let program = with("tprobe");
+    if !perilune::sys::machine::is_linux_since((6, 17)) {
+        skip_anywhere("before Linux 6.17, a tracepoint has one tprobe at a time");
+    }
+    let filter = format!("id == {}", libc::SYS_getppid);
+    let events = format!("tprobe:sys_enter(id)/{filter}/,tprobe:sys_enter(id, nr=id)/{filter}/");
+    let run = traced(&program, &events, 2 * N as usize);
+    assert_eq!(
+        run.of("event").filter(|event| event["nr"] == libc::SYS_getppid).count(),
+        N as usize
+    );
 }
 
 fn traced_probes_of_a_killed_run_are_removed_by_the_next() {

@@ -18,10 +18,16 @@ impl SymbolFinder for Symbols {
             (Some(_), "flags") => (0x4050, 8, false),
             (Some(_), "count") => (0x4058, 4, false),
             (Some(_), "table") => (0x4100, 64, false),
+            (Some(_), "work") => (0x1000, 32, true),
             _ => bail!("there is no '{name}'"),
         };
         let loaded = file.map(|_| LOADED);
         Ok(FoundSymbol { address, size, is_code, loaded })
+    }
+
+    fn check_instruction(&self, _: &str, function: &str, offset: u64) -> Result<()> {
+        ensure!(offset.is_multiple_of(2), "no instruction begins at {function}+{offset:#x}");
+        Ok(())
     }
 
     fn symbols(
@@ -41,6 +47,15 @@ fn of(name: &str) -> Breakpoint {
 
 fn why(name: &str) -> String {
     parse(name, Some(&Symbols)).unwrap_err().to_string()
+}
+
+#[test]
+fn only_instructions_are_watched_for_execution() {
+    assert_eq!(of("mem:./p:work+4:x").address, 0x1004);
+    assert!(why("mem:./p:work+5:x").contains("no instruction begins at work+0x5"));
+    for variable in ["mem:jiffies:x", "mem:./p:count:x"] {
+        assert!(why(variable).contains("is a variable, not code; use :rw"), "{variable}");
+    }
 }
 
 #[test]

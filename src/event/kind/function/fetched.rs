@@ -4,6 +4,7 @@
 use anyhow::{Context as _, Result, bail};
 
 use super::named::ProbeKind;
+use crate::decode::ctypes::RESULT;
 use crate::decode::format::{COMMON_SIZE, Element, Field, FieldKind, Format, common_fields};
 use crate::decode::unset::{NumberBehindPointers, UnsetValues};
 
@@ -113,7 +114,7 @@ impl FetchedType {
 /// the kernel itself clears a number whose last pointer it cannot follow.
 pub fn record_format(kind: ProbeKind, arguments: &[FetchedArgument]) -> Format {
     // That of the probe; at a return, of the function and of its caller.
-    let addresses = if kind.at_return() && !kind.of_file() { 2 } else { 1 };
+    let addresses = if kind.at_return() { 2 } else { 1 };
     let mut fields: Vec<Field> = common_fields().collect();
     let (mut texts, mut values) = (Vec::new(), Vec::new());
     let mut end = COMMON_SIZE + addresses * size_of::<u64>();
@@ -142,6 +143,22 @@ pub fn record_format(kind: ProbeKind, arguments: &[FetchedArgument]) -> Format {
     }
     let name = kind.prefix().to_owned();
     Format { name, fields, print_fmt, fixed_size: end, unset, ..Format::default() }
+}
+
+/// Returns the layout of the register of a result, of which only a part may be the value, or
+/// nothing.
+pub fn result_format(kind: ProbeKind, value: Option<FetchedType>) -> Format {
+    let print_fmt = value.map(|value| value.printed(RESULT)).map_or_else(
+        || "\"\"".to_owned(),
+        |(conversion, value)| format!("\"{RESULT}={conversion}\", {value}"),
+    );
+    Format {
+        name: kind.prefix().to_owned(),
+        fields: value.map(|value| value.field(RESULT, 0)).into_iter().collect(),
+        print_fmt,
+        fixed_size: size_of::<u64>(),
+        ..Format::default()
+    }
 }
 
 /// Returns the offsets of the fields with these names.

@@ -3,8 +3,12 @@
 use std::ffi::{CStr, CString};
 use std::rc::Rc;
 
-use super::fetched::FetchedArgument;
+use anyhow::Result;
+
+use super::fetched::{FetchedArgument, FetchedType};
 use super::named::ProbeKind;
+use super::typed::TypedParameters;
+use crate::decode::ctypes::{Prototype, RESULT, TypeTable};
 use crate::decode::format::OmittedField;
 use crate::sys::code::Code;
 use crate::sys::dynamic_event::{ProbePoint, ProbeSite};
@@ -46,6 +50,8 @@ pub enum ProbedCode {
 pub enum ProbeValues {
     /// The registers of the function's arguments or of its return value.
     Call,
+    /// The register of the return value, of this type; None if it does not have the value.
+    Returned(Option<FetchedType>),
     /// All general registers: the instruction is not the first one of its function.
     Registers,
     /// Values that the kernel reads into a record.
@@ -72,6 +78,34 @@ impl FunctionLocation {
             omitted: Vec::new(),
             notes: Vec::new(),
         }
+    }
+
+    /// Sets the fields of a return: those of `paths`, or the result. Its type and what it points to
+    /// are read from `known` types.
+    ///
+    /// # Errors
+    /// A path leads to nothing that can be read at the return.
+    pub fn set_result<T: TypeTable>(
+        &mut self,
+        known: Option<(&T, &Prototype<T::Id>)>,
+        paths: Option<&[&str]>,
+    ) -> Result<()> {
+        if let Some(paths) = paths {
+            let typed = TypedParameters::at_return(known, paths)?;
+            self.sites[0].arguments = typed.arguments;
+            self.values = ProbeValues::Fetched(typed.fields);
+        } else if let Some((types, prototype)) = known {
+            match TypedParameters::result_type(types, prototype) {
+                Ok(None) => {}
+                Ok(value) => self.values = ProbeValues::Returned(value),
+                Err(why) => {
+                    self.values = ProbeValues::Returned(None);
+                    let (name, why) = (RESULT.to_owned(), why.to_owned());
+                    self.omitted.push(OmittedField { name, why });
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Returns what must be made in tracefs for a kind of probe.

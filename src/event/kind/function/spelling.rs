@@ -43,17 +43,22 @@ fn path_instead(path: &str) -> Option<String> {
         !text.is_empty() && text.bytes().all(is_part)
     };
     if let Some(inside) = TEXT_CALLS.iter().find_map(|call| path.strip_prefix(call)) {
-        let inside = inside.trim_end_matches(')').replace("->", ".");
-        return Some(format!(
-            "text is read without a function; write {inside} for a `char *`, and arg1.text for \
-             the text behind a register"
-        ));
+        let inside = member_path(inside.trim_end_matches(')'));
+        return Some(match numbered(&inside) {
+            Some(number) => {
+                format!("text is read without a function; write arg{}.text", number + 1)
+            }
+            None => format!(
+                "text is read without a function; write {inside} for a `char *`, and {inside}.text \
+                 for another pointer"
+            ),
+        });
     }
-    if let Some(name) = path.strip_prefix("args->").or_else(|| path.strip_prefix("args.")) {
-        return Some(format!("a parameter has its own name; write {name}"));
+    if path.starts_with("args->") || path.starts_with("args.") {
+        return Some(format!("a parameter has its own name; write {}", member_path(path)));
     }
     if path.contains("->") {
-        let path = path.replace("->", ".");
+        let path = member_path(path);
         return Some(format!("`.` leads to a member, also behind a pointer; write {path}"));
     }
     if let Some(name) = path.strip_prefix(['*', '&']) {
@@ -61,7 +66,9 @@ fn path_instead(path: &str) -> Option<String> {
             "a value is read as it is; write {name}, or {name}.MEMBER for a member behind a pointer"
         ));
     }
-    if let Some((_, name)) = path.strip_prefix('(').and_then(|rest| rest.rsplit_once(')')) {
+    if let Some((_, name)) = path.strip_prefix('(').and_then(|rest| rest.rsplit_once(')'))
+        && is_name(name)
+    {
         return Some(format!("a value has the type of its parameter; write {name}"));
     }
     if let Some((name, _)) = path.split_once('[').filter(|(name, _)| is_name(name)) {
@@ -74,6 +81,17 @@ fn path_instead(path: &str) -> Option<String> {
         return Some(format!("a value has the type of its parameter; write {name}"));
     }
     (path == "arg0").then(|| "arguments are numbered from 1; write arg1 for the first".to_owned())
+}
+
+/// Returns a path of bpftrace in perilune's spelling.
+fn member_path(path: &str) -> String {
+    let own = path.strip_prefix("args->").or_else(|| path.strip_prefix("args."));
+    own.unwrap_or(path).replace("->", ".")
+}
+
+/// Returns the number of an argument of bpftrace, whose first one is `arg0`.
+fn numbered(path: &str) -> Option<u8> {
+    path.strip_prefix("arg")?.parse().ok().filter(|number| *number < u8::MAX)
 }
 
 #[cfg(test)]
@@ -90,16 +108,16 @@ mod tests {
             ("uprobe:./x:f%return", "write uretprobe:./x:f"),
             ("kprobe:f%return", "write kretprobe:f"),
             ("uprobe:./x:f(n, retval)", "write uretprobe:./x:f"),
-            (
-                "uprobe:./x:f(str(s))",
-                "write s for a `char *`, and arg1.text for the text behind \
-                                      a register",
-            ),
+            ("uprobe:./x:f(str(s))", "write s for a `char *`, and s.text for another pointer"),
             (
                 "uprobe:./x:f(n, p=str(r->path, 16))",
-                "write r.path for a `char *`, and arg1.text \
-                                                     for the text behind a register",
+                "write r.path for a `char *`, and r.path.text for another pointer",
             ),
+            (
+                "uprobe:./x:f(str(args->path))",
+                "write path for a `char *`, and path.text for another pointer",
+            ),
+            ("uprobe:./x:f(str(arg0))", "write arg1.text"),
             ("tprobe:f(args->n)", "write n"),
             ("uprobe:./x:f(r.in->path)", "write r.in.path"),
             ("uprobe:./x:f(*argv)", "write argv, or argv.MEMBER for a member behind a pointer"),
@@ -121,6 +139,7 @@ mod tests {
             "f(n, r.path)",
             "f(char const*, std::string const&)",
             "f(int (*)(int), int (&) [3])",
+            "f((anonymous namespace)::Foo)",
             "operator->()",
             "operator()(int) const",
             "v<int>::operator[](unsigned long)",

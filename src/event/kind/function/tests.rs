@@ -85,7 +85,9 @@ fn a_name_of_a_value_does_not_begin_with_an_underscore() {
     {
         assert_eq!(
             refusal(name),
-            format!("{name}: '_x' is not a name for a value: those with `_` are of every sample")
+            format!(
+                "{name}: '_x': names that begin with `_` are fields of every sample; use another one"
+            )
         );
     }
     assert_eq!(
@@ -119,6 +121,10 @@ struct Anything;
 impl SymbolFinder for Anything {
     fn symbol(&self, _: Option<&str>, name: &str) -> Result<FoundSymbol> {
         bail!("there is no '{name}'")
+    }
+
+    fn check_instruction(&self, _: &str, _: &str, _: u64) -> Result<()> {
+        Ok(())
     }
 
     fn symbols(&self, _: Option<&str>, _: &dyn Fn(&str) -> bool, _: usize) -> Result<Vec<String>> {

@@ -4,6 +4,7 @@
 //! The debug information says where a parameter is, or it is where the calling convention has it
 //! (`place`).
 
+mod at_return;
 mod path;
 mod place;
 mod pointers;
@@ -286,6 +287,12 @@ fn fetch<T: TypeTable>(
 ) -> Result<(String, FetchedType), String> {
     let mut before = String::new();
     for (index, step) in steps.iter().enumerate() {
+        let is_last = index + 1 == steps.len();
+        if let ("text", true, Some(TypeShape::Pointer(target))) = (*step, is_last, types.shape(id))
+            && target.is_none_or(|target| types.shape(target) != Some(TypeShape::Struct))
+        {
+            return Ok((format!("+0({})", at.value()), FetchedType::Text));
+        }
         let structure = match types.shape(id) {
             Some(TypeShape::Pointer(Some(target))) => {
                 pointers.push((index, at.value()));
@@ -308,7 +315,6 @@ fn fetch<T: TypeTable>(
             return Err(format!("has no member '{step}'{before}{hint}"));
         };
         if let Some(bits) = found.bits {
-            let is_last = index + 1 == steps.len();
             return match (&at, types.shape(found.type_)) {
                 _ if !is_last => Err(format!("has no members behind '{step}', a bit field")),
                 (Reached::Memory(base, offset), Some(TypeShape::Int { signed: false, .. })) => {
@@ -325,11 +331,11 @@ fn fetch<T: TypeTable>(
         id = found.type_;
         before = format!(" behind '{step}'");
     }
-    let value = match types.shape(id) {
-        Some(TypeShape::Int { size: size @ (1 | 2 | 4 | 8), signed }) => {
-            FetchedType::Int { size: size as u8, signed }
-        }
-        Some(TypeShape::Char { signed }) => FetchedType::Int { size: 1, signed },
+    let shape = types.shape(id);
+    if let Some(value) = shape.and_then(int_type) {
+        return Ok((at.value(), value));
+    }
+    let value = match shape {
         Some(TypeShape::Pointer(_)) if is_text(types, id) => {
             return Ok((format!("+0({})", at.value()), FetchedType::Text));
         }
@@ -347,6 +353,17 @@ fn fetch<T: TypeTable>(
         _ => return Err("has a type that cannot be read".to_owned()),
     };
     Ok((at.value(), value))
+}
+
+/// Returns the type of a value that is an integer.
+fn int_type<Id: Copy>(shape: TypeShape<Id>) -> Option<FetchedType> {
+    match shape {
+        TypeShape::Int { size: size @ (1 | 2 | 4 | 8), signed } => {
+            Some(FetchedType::Int { size: size as u8, signed })
+        }
+        TypeShape::Char { signed } => Some(FetchedType::Int { size: 1, signed }),
+        _ => None,
+    }
 }
 
 /// Returns the fetch argument and the type of a bit field of a structure, which begins at an offset

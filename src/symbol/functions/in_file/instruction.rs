@@ -99,6 +99,29 @@ impl ProgramFile {
         }
     }
 
+    /// Checks that an instruction begins at a byte offset in the function `name`, which begins at
+    /// `start`. It need not be one that can be probed. Code that cannot be decoded is accepted.
+    ///
+    /// # Errors
+    /// The offset is inside an instruction, or the file has no code at the address.
+    pub(in crate::symbol::functions) fn check_instruction(
+        &self,
+        name: &str,
+        start: u64,
+        offset: u64,
+    ) -> Result<()> {
+        let Some(first) = elf(&self.object).and_then(|elf| elf.offset_of_code(start)) else {
+            bail!("{} has no code at the address of {name}", self.path.display());
+        };
+        match check(self.bytes_from(first), usize::try_from(offset)?) {
+            Err(Misplaced::Inside(begin, end)) => bail!(
+                "no instruction begins at {name}+{offset:#x}; use {name}+{begin:#x} or \
+                 {name}+{end:#x}"
+            ),
+            _ => Ok(()),
+        }
+    }
+
     /// Returns the location of the instruction at an address of the symbol table.
     ///
     /// # Errors

@@ -28,11 +28,8 @@ impl ProgramFile {
         location: &mut FunctionLocation,
     ) -> Result<()> {
         let paths = named.paths();
-        if named.kind != ProbeKind::Uprobe {
-            if paths.is_some() {
-                bail!("a return has no parameters, only retval; omit the parentheses");
-            }
-            return Ok(());
+        if named.kind == ProbeKind::Uretprobe {
+            return self.add_result((start, named.without_paths()), paths.as_deref(), location);
         }
         let typed = match self.typed((start, named.without_paths()), paths.as_deref()) {
             Ok(typed) => typed,
@@ -48,6 +45,24 @@ impl ProgramFile {
             location.values = ProbeValues::Fetched(typed.fields);
         }
         Ok(())
+    }
+
+    /// Sets the fields of the return of a function: the requested ones, or its result.
+    fn add_result(
+        &self,
+        (start, function): (u64, &str),
+        paths: Option<&[&str]>,
+        location: &mut FunctionLocation,
+    ) -> Result<()> {
+        let unit = self.unit(start).ok();
+        let known = unit
+            .as_ref()
+            .and_then(|unit| Some((unit, unit.prototype(start, is_clone(function)).ok()?)));
+        location.set_result(known.as_ref().map(|(unit, found)| (*unit, found)), paths)?;
+        match &location.values {
+            ProbeValues::Fetched(fields) => check_text(fields),
+            _ => Ok(()),
+        }
     }
 
     /// Returns the names that may follow a path in the list of a function's parameters; none
