@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use super::filters::{self, EventOrigin};
 use super::request::RunRequest;
+use crate::base::matching::glob::is_glob;
 use crate::base::report::draw::Level;
 use crate::base::text::cpulist;
 use crate::base::text::stack_style::StackStyle;
@@ -138,8 +139,23 @@ fn target(roles: &[Role], request: &RunRequest, source: &SourceRequest) -> Strin
             format!("thread {}", tids.join(","))
         }
         None => {
-            format!("CPU {}", cpulist::format(&cpus_of(roles, &source.watched)))
+            let cpus = format!("CPU {}", cpulist::format(&cpus_of(roles, &source.watched)));
+            match (&request.options.cgroup, &source.cgroups) {
+                (Some(typed), Some(found)) => format!("{cpus}, {}", cgroups(typed, found.number())),
+                _ => cpus,
+            }
         }
+    }
+}
+
+/// Returns the watched control groups, as typed. A glob is looked up only once.
+fn cgroups(typed: &str, number: usize) -> String {
+    match is_glob(typed) {
+        true => format!(
+            "{} of `{typed}` (later ones are not watched)",
+            counted(number as u64, "cgroup")
+        ),
+        false => format!("cgroup {typed}"),
     }
 }
 

@@ -5,15 +5,21 @@
 //!
 //! An event that is about another task than the one that raises it, such as a wakeup, is opened for
 //! whole CPUs: the waker may be outside the group. Its records are filtered in user space, by the
-//! threads of the groups ([`CgroupThreads`]).
+//! threads of the groups ([`CgroupThreads`]). Three more events report which
+//! threads belong to the groups.
 
 use std::rc::Rc;
 
 use anyhow::ensure;
 
-use crate::source::request::Opening;
+use crate::event::catalog::Catalog;
+use crate::event::filter::Filter;
+use crate::event::sample_field::SampleFields;
+use crate::event::sampling::Sampling;
+use crate::source::request::{Opening, SampleParts};
 use crate::sys::cgroup::{CgroupHierarchy, check_number, matching};
 use crate::sys::cgroup_threads::CgroupThreads;
+use crate::sys::machine::is_linux_since;
 
 /// The control groups that a run watches.
 pub(super) struct WatchedCgroups {
@@ -45,18 +51,66 @@ impl WatchedCgroups {
     }
 }
 
-/// Opens each event for each watched control group; without one, as it is.
+/// Opens each event for each watched control group; without one, as it is. Adds the events that
+/// follow the threads of the groups if an event is about other threads than those that raise it, or
+/// a callback is called for `watched_tasks` only.
 ///
 /// # Errors
 /// An event cannot be limited to a control group.
 pub(super) fn limited(
     openings: Vec<Opening>,
     cgroups: Option<&WatchedCgroups>,
+    catalog: &dyn Catalog,
+    watched_tasks: bool,
 ) -> anyhow::Result<Vec<Opening>> {
-    match cgroups {
-        Some(cgroups) => limit(openings, &cgroups.present()),
-        None => Ok(openings),
+    let Some(cgroups) = cgroups else { return Ok(openings) };
+    let mut limited = limit(openings, &cgroups.present())?;
+    if watched_tasks || limited.iter().any(is_about_others) {
+        limited.extend(membership_events(catalog));
     }
+    Ok(limited)
+}
+
+/// The events whose records report the control groups of threads, with their filters: new groups,
+/// moves, programs that begin, and threads that are cloned into another group than their parent's
+/// (`CLONE_INTO_CGROUP` of clone3(2)).
+const MEMBERSHIP_EVENTS: [(&str, Option<&str>); 4] = [
+    ("cgroup:cgroup_mkdir", None),
+    ("cgroup:cgroup_attach_task", None),
+    ("sched:sched_process_exec", None),
+    ("task:task_newtask", Some("clone_flags & 0x200000000")),
+];
+
+/// The Linux version since which samples have the control group of their thread.
+const SAMPLED_SINCE: (u32, u32) = (5, 7);
+
+/// Returns the events that follow the threads of control groups. Without one of them, groups are
+/// read from /proc.
+fn membership_events(catalog: &dyn Catalog) -> Vec<Opening> {
+    if !is_linux_since(SAMPLED_SINCE) {
+        return Vec::new();
+    }
+    let extra = SampleFields::named("_cgroup_id").unwrap_or_default();
+    let sampling = Sampling { all_tasks: true, whole_cpus: true, extra, ..Sampling::default() };
+    let opening = |(event, filter)| Opening {
+        event,
+        glob: None,
+        filter,
+        sampling: sampling.clone(),
+        parts: SampleParts::ALL,
+        roles: Vec::new(),
+        follows_cgroups: true,
+    };
+    let described = MEMBERSHIP_EVENTS.iter().map(|(name, filter)| {
+        let filter = filter.map(Filter::parse).transpose()?;
+        anyhow::Ok((catalog.describe(name)?, filter))
+    });
+    let events: anyhow::Result<Vec<_>> = described.collect();
+    events.unwrap_or_default().into_iter().map(opening).collect()
+}
+
+fn is_about_others(opening: &Opening) -> bool {
+    opening.roles.iter().any(|served| served.about.is_some())
 }
 
 /// Returns the control groups that a path or glob names, without those below another one of them.
@@ -87,8 +141,8 @@ fn limit(openings: Vec<Opening>, cgroups: &[Rc<str>]) -> anyhow::Result<Vec<Open
     let mut limited = Vec::with_capacity(openings.len() * cgroups.len());
     for opening in openings {
         let name = &opening.event.name;
-        let is_about_others = opening.roles.iter().any(|served| served.about.is_some());
-        if opening.sampling.all_tasks || opening.sampling.cgroup.is_some() || is_about_others {
+        let is_whole = opening.sampling.all_tasks || opening.sampling.cgroup.is_some();
+        if is_whole || is_about_others(&opening) {
             limited.push(opening);
             continue;
         }

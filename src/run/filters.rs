@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use crate::base::report::coverage::Coverage;
+use crate::base::text::units::counted;
 use crate::decode::format::OmittedField;
 use crate::event::filter::Filter;
 use crate::script::evsel::role::Role;
@@ -90,6 +91,11 @@ pub(super) fn unread_texts(roles: &[Role]) -> Option<String> {
     Some(format!("{}: text arguments are read as addresses; {refusal}", first.event.name))
 }
 
+/// Label of USDT probes.
+const USDT: &str = "usdt";
+/// Maximum number of notes about arguments.
+const UNREAD_MAX: usize = 4;
+
 /// Returns notes about the first USDT probes with arguments that cannot be read, with the reasons.
 pub(super) fn unread_arguments(roles: &[Role]) -> Vec<String> {
     let probes = roles.iter().map(|role| &role.event).filter(|event| event.kind().label() == USDT);
@@ -100,13 +106,15 @@ pub(super) fn unread_arguments(roles: &[Role]) -> Vec<String> {
         omitted.iter().map(note).collect::<Vec<_>>()
     });
     let notes: BTreeSet<String> = all.collect();
-    notes.into_iter().take(UNREAD_MAX).collect()
+    let more = notes.len().saturating_sub(UNREAD_MAX);
+    let more = (more > 0).then(|| {
+        format!(
+            "{} of probes omitted; perilune list -v shows all",
+            counted(more as u64, "further argument")
+        )
+    });
+    notes.into_iter().take(UNREAD_MAX).chain(more).collect()
 }
-
-/// Label of USDT probes.
-const USDT: &str = "usdt";
-/// Maximum number of notes about arguments.
-const UNREAD_MAX: usize = 4;
 
 /// The cost of kernel tracing for the task that causes the event; measured on kernel 6.18 in a
 /// virtual machine.

@@ -197,7 +197,7 @@ impl KernelCounts {
         for opening in openings.iter_mut() {
             opening.roles.retain(|served| !self.roles.contains(&served.role));
         }
-        openings.retain(|opening| !opening.roles.is_empty());
+        openings.retain(|opening| opening.follows_cgroups || !opening.roles.is_empty());
     }
 
     /// Begins to count; `now` is the time of the run.

@@ -61,7 +61,7 @@ pub(super) fn run(
     host.begin(&options, &setting, rules)?;
     let roles = host.roles();
     check_counters(&roles, settings)?;
-    let mut openings = openings_of_run(&host, request, &roles, scope.cgroups.as_ref())?;
+    let mut openings = openings_of_run(&host, request, &roles, scope.cgroups.as_ref(), &catalog)?;
     let cpus = of_rings(&scope.cpus, &mut openings);
     let exports = Exports::begin(settings, host.context())?;
     budget::weigh(request, &roles, &mut openings, scope.tasks.is_some())?;

@@ -74,8 +74,8 @@ impl MachineChanges {
         context: &SharedContext,
         sink: &mut dyn Sink,
     ) {
-        live.follow_cgroups();
-        let mut notes = live.follow_cpus(check, sink);
+        let mut notes = live.follow_cgroups(matches!(check, CpuCheck::Last));
+        notes.extend(live.follow_cpus(check, sink));
         notes.extend(live.take_unscheduled());
         let offset = offset_ns();
         let step = offset - self.offset;

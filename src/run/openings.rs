@@ -42,8 +42,9 @@ pub(super) fn openings_of_run(
     request: &RunRequest,
     roles: &[Role],
     cgroups: Option<&WatchedCgroups>,
+    catalog: &MachineCatalog,
 ) -> anyhow::Result<Vec<Opening>> {
-    let mut openings = limited(openings(roles)?, cgroups)?;
+    let mut openings = limited(openings(roles)?, cgroups, catalog, host.calls_for_tasks())?;
     omit_parts(host, request, &mut openings)?;
     Ok(openings)
 }
@@ -97,5 +98,6 @@ pub(super) fn opening(planned: plan::PlannedEvent, roles: &[Role]) -> anyhow::Re
         sampling: planned.sampling,
         parts: SampleParts::ALL,
         roles: served,
+        follows_cgroups: false,
     })
 }

@@ -74,7 +74,8 @@ fn serve(
     let request = &loading::load_all(&mut served, request, monitors, wanted)?;
     let settings = &request.options;
     let roles = served.host.roles();
-    let mut openings = cgroups::limited(openings(&roles)?, scope.cgroups.as_ref())?;
+    let (cgroups, by_task) = (scope.cgroups.as_ref(), served.host.calls_for_tasks());
+    let mut openings = cgroups::limited(openings(&roles)?, cgroups, &*catalog, by_task)?;
     let cpus = of_rings(&scope.cpus, &mut openings);
     let context = served.host.context().clone();
     let exports = Exports::begin(settings, &context)?;

@@ -221,7 +221,10 @@ impl Host {
         // to come before its calls.
         let roles = self.roles();
         let is_filtered_here = |role: &Role| {
-            role.event.kind().is_probe() || role.event.is_with_user_text(&role.sampling)
+            let event = &role.event;
+            event.kind().is_probe()
+                || event.is_with_user_text(&role.sampling)
+                || role.task.is_some()
         };
         let filters_calls = setting.some_tasks
             && (roles.iter().any(is_filtered_here) || self.callbacks.of_watched_tasks());
@@ -284,6 +287,12 @@ impl Host {
     /// The runtime's own Lua failed.
     pub fn attach(&mut self, addresses: Addresses) -> anyhow::Result<()> {
         self.dispatch.attach(addresses, &self.roles())
+    }
+
+    /// Returns whether a callback is called for watched tasks only.
+    pub fn calls_for_tasks(&self) -> bool {
+        let mut all = std::iter::once(&self.callbacks).chain(&self.further_callbacks);
+        all.any(|callbacks| callbacks.of_watched_tasks())
     }
 
     /// Returns whether only some tasks are watched.

@@ -19,7 +19,7 @@ use super::batch::Batch;
 use super::open::braces;
 use super::open::counter_reading::LastReading;
 use super::open::open;
-use super::open::open_event::GroupPlace;
+use super::open::open_event::{GroupPlace, OpenEvent};
 use super::open::opened::OpenedSource;
 use super::request::{Opening, RefusedCondition, SourceRequest};
 use super::ring::cpu_ring::CpuRing;
@@ -115,9 +115,14 @@ impl Live {
         }
         let sampled = openings.iter().filter(|opening| !opening.sampling.count);
         let slots_per_record = sampled.map(|o| o.roles.len()).max().unwrap_or(1).max(1);
-        let tids = request.tasks.iter();
-        let tasks = tids.map(|tids| WatchedTasks::of(tids.iter().map(|tid| *tid as u32))).next();
-        let tasks = tasks.or_else(|| request.cgroups.clone().map(WatchedTasks::of_cgroups));
+        let tasks = match (&request.tasks, &request.cgroups) {
+            // Without order, calls may be read before the record of the exec.
+            (Some(tids), _) if request.workload && request.ordered && tids.len() == 1 => {
+                Some(WatchedTasks::from_exec_of(tids[0].cast_unsigned()))
+            }
+            (Some(tids), _) => Some(WatchedTasks::of(tids.iter().map(|tid| tid.cast_unsigned()))),
+            (None, cgroups) => cgroups.clone().map(WatchedTasks::of_cgroups),
+        };
         let has_ring = |cpu: &u32| opened.rings.iter().any(|ring| ring.cpu == *cpu);
         let without_ring = online_cpus().into_iter().filter(|cpu| !has_ring(cpu)).collect();
         let wakes_at_once = openings.iter().any(Opening::wakes_at_once);
@@ -184,13 +189,28 @@ impl Live {
             ring.presence = Presence::since(monotonic_ns());
             ring.owner.enable()?;
         }
-        self.follow_cgroups();
+        let decoders = &self.opened.decoders;
+        let follows = |open: &&OpenEvent| decoders[open.opening].cgroup.is_some();
+        self.opened.events.iter().filter(follows).try_for_each(|open| open.event.enable())?;
+        self.begin_to_follow();
         Ok(())
     }
 
-    /// Reads which threads are in the watched control groups.
-    pub fn follow_cgroups(&mut self) {
-        self.tasks.iter_mut().for_each(WatchedTasks::refresh);
+    /// Reads which threads are in the watched control groups, after the events that follow them
+    /// were enabled or closed.
+    fn begin_to_follow(&mut self) {
+        let decoders = &self.opened.decoders;
+        let mut open = self.opened.events.iter();
+        let is_reported = open.any(|open| decoders[open.opening].cgroup.is_some());
+        self.tasks.iter_mut().for_each(|tasks| tasks.read_cgroups(is_reported));
+    }
+
+    /// Reads again which threads are in the watched control groups. Returns warnings for the user;
+    /// `at_end`: the run has ended.
+    pub fn follow_cgroups(&mut self, at_end: bool) -> Vec<String> {
+        let Some(tasks) = &mut self.tasks else { return Vec::new() };
+        tasks.refresh();
+        tasks.take_warnings(at_end)
     }
 
     /// Enables every event that is not turned off. The run begins when the last one is enabled; if

@@ -74,6 +74,8 @@ pub struct Opening {
     pub parts: SampleParts,
     /// Roles that it serves.
     pub roles: Vec<ServedRole>,
+    /// Whether its records follow the threads of control groups; it serves no roles then.
+    pub follows_cgroups: bool,
 }
 
 /// Parts of a sample that are omitted if nothing reads them.
@@ -175,6 +177,9 @@ impl Opening {
     /// # Errors
     /// Its samples cannot be thinned, for this reason.
     pub fn weigh(&mut self) -> Result<(), &'static str> {
+        if self.follows_cgroups {
+            return Ok(());
+        }
         let (event, sampling) = (self.event.kind(), &self.sampling);
         let refused = [
             (event.has_rate(), "it is sampled by time, so -F or -c bounds its cost"),

@@ -1,5 +1,6 @@
 //! One CPU's ring: its state, and how its records become slots.
 
+pub(super) mod cgroup_records;
 pub(super) mod chains;
 pub(super) mod cpu_ring;
 pub(super) mod decoder;

@@ -93,6 +93,12 @@ impl CgroupHierarchy {
         &self.root
     }
 
+    /// Returns the path of the mounted folder in the hierarchy, as the cgroup namespace of this
+    /// process has it: `/`, unless only a part of the hierarchy is mounted. None if it is unknown.
+    pub fn mounted_path(&self) -> Option<String> {
+        mounted_path(&fs::read_to_string("/proc/self/mountinfo").ok()?, &self.root)
+    }
+
     /// Returns the folder of a control group; `path` is inside the hierarchy.
     pub fn folder(&self, path: &str) -> PathBuf {
         place(&self.root, path)
@@ -238,6 +244,17 @@ fn hierarchy(mounts: &str) -> Option<PathBuf> {
     mounted("cgroup", Some("perf_event")).or_else(|| mounted("cgroup2", None))
 }
 
+/// Returns the root of the last mount at a place, from the text of /proc/self/mountinfo
+/// (proc_pid_mountinfo(5)).
+fn mounted_path(mounts: &str, at: &Path) -> Option<String> {
+    let mut of_place = mounts.lines().rev().filter_map(|line| {
+        let mut columns = line.split(' ').skip(3);
+        let (root, place) = (columns.next()?, columns.next()?);
+        (unescaped_path(place) == at).then_some(root)
+    });
+    of_place.next().map(|root| unescaped_path(root).to_string_lossy().into_owned())
+}
+
 /// Returns a path inside the hierarchy as it is; places any other path below its root.
 fn place(root: &Path, path: &str) -> PathBuf {
     match Path::new(path).starts_with(root) {
@@ -258,6 +275,17 @@ mod tests {
         assert_eq!(hierarchy(&[memory, v2].concat()).unwrap(), Path::new("/sys/fs/cgroup/unified"));
         assert_eq!(hierarchy(&[v2, v1].concat()).unwrap(), Path::new("/sys/fs/cgroup/perf_event"));
         assert_eq!(hierarchy(memory), None);
+    }
+
+    #[test]
+    fn the_last_mount_at_a_place_counts() {
+        let mounts = "30 20 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n\
+            31 20 0:26 / /tmp/a\\040b rw - cgroup2 cgroup2 rw\n\
+            32 30 0:26 /docker/5 /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+        let of = |place: &str| mounted_path(mounts, Path::new(place));
+        assert_eq!(of("/sys/fs/cgroup").as_deref(), Some("/docker/5"));
+        assert_eq!(of("/tmp/a b").as_deref(), Some("/"));
+        assert_eq!(of("/none"), None);
     }
 
     #[test]

@@ -1,35 +1,104 @@
 //! The threads of control groups, by the files of the hierarchy and of /proc.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 use std::rc::Rc;
 
 use super::cgroup::CgroupHierarchy;
+use super::namespace::in_initial_cgroup_namespace;
 
 /// Control groups whose threads are watched, those of the groups below them included.
 #[derive(Clone, Debug)]
 pub struct CgroupThreads {
-    root: PathBuf,
+    hierarchy: Rc<CgroupHierarchy>,
     /// Whether the hierarchy is one of cgroup v1, which has other files.
     is_v1: bool,
     /// Paths inside the hierarchy, which begin with `/`; none is below another one.
     groups: Vec<Rc<str>>,
+    /// The number of the hierarchy in records; None if it is unknown.
+    hierarchy_number: Option<u64>,
+    /// The paths of `groups` in the cgroup namespace of this process, of which only a part may be
+    /// mounted.
+    whole: Vec<Rc<str>>,
+    /// Whether paths in records begin where those of `whole` do: at the root of the hierarchy.
+    has_whole_paths: bool,
+    /// The ids of `groups`; None once it was noted that one was removed.
+    ids: Vec<Option<u64>>,
+    /// By the id of a group, whether its threads are watched, and None if it was not found; at most
+    /// [`KNOWN_GROUPS_MAX`]. The kernel uses no id twice.
+    known: HashMap<u64, Option<bool>>,
 }
+
+/// Maximum number of groups that are remembered; then they are found again.
+const KNOWN_GROUPS_MAX: usize = 65_536;
 
 impl CgroupThreads {
     /// Watches groups, by their paths inside the hierarchy; None if no hierarchy is mounted.
     pub fn of(groups: Vec<Rc<str>>) -> Option<CgroupThreads> {
-        let root = CgroupHierarchy::find()?.root().to_owned();
-        let is_v1 = !root.join("cgroup.threads").exists();
-        Some(CgroupThreads { root, is_v1, groups })
+        let hierarchy = Rc::new(CgroupHierarchy::find()?);
+        let is_v1 = !hierarchy.root().join("cgroup.threads").exists();
+        let mounted = hierarchy.mounted_path();
+        let above = mounted.as_deref().unwrap_or("/").trim_end_matches('/');
+        let whole = groups.iter().map(|group| Rc::from(format!("{above}{group}")));
+        Some(CgroupThreads {
+            whole: whole.collect(),
+            ids: groups.iter().map(|group| id_of(&hierarchy.folder(group))).collect(),
+            hierarchy,
+            is_v1,
+            groups,
+            hierarchy_number: hierarchy_number(is_v1),
+            has_whole_paths: mounted.is_some() && in_initial_cgroup_namespace(),
+            known: HashMap::new(),
+        })
+    }
+
+    /// Returns whether a group is one of these or below one; None if it was removed and no record
+    /// has its path.
+    pub fn has_group(&mut self, id: u64) -> Option<bool> {
+        if let Some(known) = self.known.get(&id) {
+            return *known;
+        }
+        let path = self.hierarchy.path_of(id);
+        let has = path.map(|path| is_below(&String::from_utf8_lossy(&path), &self.groups));
+        self.remember(id, has);
+        has
+    }
+
+    /// Remembers whether a group is one of these or below one, by the path in a record. Returns
+    /// false if it is in another hierarchy than these.
+    pub fn remember_path(&mut self, hierarchy: u64, id: u64, path: &[u8]) -> bool {
+        let is_own = self.hierarchy_number == Some(hierarchy);
+        if is_own && self.has_whole_paths {
+            let has = is_below(&String::from_utf8_lossy(path), &self.whole);
+            self.remember(id, Some(has));
+        }
+        is_own
+    }
+
+    /// Forgets groups that were not found, so that they are searched again.
+    pub fn forget_unknown(&mut self) {
+        self.known.retain(|_, has| has.is_some());
+    }
+
+    fn remember(&mut self, id: u64, has: Option<bool>) {
+        if self.known.len() >= KNOWN_GROUPS_MAX {
+            self.known.clear();
+        }
+        self.known.insert(id, has);
+    }
+
+    /// Returns the number of these groups, without those below them.
+    pub fn number(&self) -> usize {
+        self.groups.len()
     }
 
     /// Reads the threads that are in the groups now. A group that was removed has none.
     pub fn now(&self) -> HashSet<u32> {
         let mut threads = HashSet::new();
         for group in &self.groups {
-            self.add_below(&self.root.join(group.trim_start_matches('/')), &mut threads);
+            self.add_below(&self.hierarchy.folder(group), &mut threads);
         }
         threads
     }
@@ -48,16 +117,49 @@ impl CgroupThreads {
 
     /// Returns whether a thread is in one of the groups now; None if it has ended.
     pub fn contains(&self, tid: u32) -> Option<bool> {
-        let text = fs::read_to_string(format!("/proc/{tid}/cgroup")).ok()?;
-        Some(path_in(&text, self.is_v1).is_some_and(|path| self.is_in(path)))
+        let text = fs::read(format!("/proc/{tid}/cgroup")).ok()?;
+        let text = String::from_utf8_lossy(&text);
+        Some(path_in(&text, self.is_v1).is_some_and(|path| is_below(path, &self.whole)))
     }
 
-    fn is_in(&self, path: &str) -> bool {
-        self.groups.iter().any(|group| {
-            let below = path.strip_prefix(group.trim_end_matches('/'));
-            below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        })
+    /// Returns the groups that were removed since the last call.
+    pub fn take_removed(&mut self) -> Vec<Rc<str>> {
+        let mut removed = Vec::new();
+        for (group, id) in self.groups.iter().zip(&mut self.ids) {
+            if id.is_some() && id_of(&self.hierarchy.folder(group)) != *id {
+                *id = None;
+                removed.push(group.clone());
+            }
+        }
+        removed
     }
+}
+
+/// Returns the id of the group with this folder.
+fn id_of(folder: &Path) -> Option<u64> {
+    fs::metadata(folder).ok().map(|folder| folder.ino())
+}
+
+/// Returns the number of the hierarchy with the perf_event controller; None if it is unknown.
+fn hierarchy_number(is_v1: bool) -> Option<u64> {
+    if !is_v1 {
+        return Some(0);
+    }
+    let text = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let line = text.lines().find(|line| path_in(line, true).is_some())?;
+    line.split(':').next()?.parse().ok()
+}
+
+/// Returns whether a path is that of a group or of one below it. A path outside of the cgroup
+/// namespace begins with `/..`.
+fn is_below(path: &str, groups: &[Rc<str>]) -> bool {
+    if path.split('/').nth(1) == Some("..") {
+        return false;
+    }
+    groups.iter().any(|group| {
+        let below = path.strip_prefix(group.trim_end_matches('/'));
+        below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    })
 }
 
 /// Returns the path of a thread's group from the text of /proc/TID/cgroup, whose lines are
@@ -78,20 +180,33 @@ fn path_in(text: &str, is_v1: bool) -> Option<&str> {
 mod tests {
     use super::*;
 
-    fn watching(groups: &[&str]) -> CgroupThreads {
-        let groups = groups.iter().map(|group| Rc::from(*group)).collect();
-        CgroupThreads { root: PathBuf::from("/nowhere"), is_v1: false, groups }
-    }
-
     #[test]
     fn a_group_includes_those_below_it() {
-        let groups = watching(&["/a/b", "/c"]);
+        let groups = |paths: &[&str]| paths.iter().map(|path| Rc::from(*path)).collect::<Vec<_>>();
         for (path, is_in) in
             [("/a/b", true), ("/a/b/c", true), ("/a/bc", false), ("/a", false), ("/c", true)]
         {
-            assert_eq!(groups.is_in(path), is_in, "{path}");
+            assert_eq!(is_below(path, &groups(&["/a/b", "/c"])), is_in, "{path}");
         }
-        assert!(watching(&["/"]).is_in("/a") && watching(&["/"]).is_in("/"));
+        for (path, is_in) in [("/a", true), ("/", true), ("/..b", true), ("/../a", false)] {
+            assert_eq!(is_below(path, &groups(&["/"])), is_in, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_group_that_was_removed_is_known_by_its_record() {
+        let Some(mut groups) = CgroupThreads::of(vec!["/none".into()]) else { return };
+        let removed = u64::MAX;
+        let hierarchy = groups.hierarchy_number.expect("the hierarchy is mounted");
+        groups.has_whole_paths = true;
+        assert_eq!(groups.has_group(removed), None);
+        assert!(!groups.remember_path(hierarchy + 1, removed, b"/none/inner"));
+        assert_eq!(groups.has_group(removed), None, "the record is of another hierarchy");
+        assert!(groups.remember_path(hierarchy, removed, b"/none/inner"));
+        assert_eq!(groups.has_group(removed), Some(true));
+        groups.has_whole_paths = false;
+        assert!(groups.remember_path(hierarchy, removed - 1, b"/none/inner"));
+        assert_eq!(groups.has_group(removed - 1), None, "its path begins elsewhere");
     }
 
     #[test]

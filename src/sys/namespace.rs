@@ -17,6 +17,14 @@ pub fn in_initial_user_namespace() -> bool {
     number_of("user").is_none_or(|number| number == INITIAL)
 }
 
+/// Returns whether this process is in the initial cgroup namespace, where paths begin at the roots
+/// of the hierarchies.
+pub fn in_initial_cgroup_namespace() -> bool {
+    // PROC_CGROUP_INIT_INO.
+    const INITIAL: u64 = 0xEFFF_FFFB;
+    number_of("cgroup") == Some(INITIAL)
+}
+
 fn number_of(namespace: &str) -> Option<u64> {
     std::fs::metadata(format!("/proc/self/ns/{namespace}")).ok().map(|file| file.ino())
 }

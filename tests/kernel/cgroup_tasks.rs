@@ -10,6 +10,8 @@ use crate::live::live_tests;
 live_tests! {
     waits_of_a_cgroup_are_those_that_the_kernel_counts_for_its_tasks,
     tasks_that_are_forked_in_a_cgroup_are_included,
+    tasks_that_join_and_end_at_once_are_included,
+    moves_and_clones_between_cgroups_are_followed,
     a_monitor_of_whole_cpus_refuses_a_cgroup,
 }
 
@@ -96,6 +98,101 @@ fn tasks_that_are_forked_in_a_cgroup_are_included() {
     let (rows, text) = run(&[&file, "--cgroup", &group.name], &shell);
     let of = |comm: &str| rows.iter().filter(|row| row["comm"] == comm).count();
     assert_eq!((of("inside"), of("outside")), (5, 0), "{text}");
+}
+
+/// A monitor with a row for each thread of a name that was woken.
+const WAKEUPS: &str = "local m = monitor { summary = 'wakeups of tasks',
+      options = { text { 'name', required = true, help = 'name of the tasks' } } }
+    local rows
+    function m.init(opt)
+      rows = kv { 'pid', count = 'wakeups' }
+      evsel(('sched:sched_wakeup/comm == \"%s\"/'):format(opt.name), { task = 'pid' },
+        function(e) rows:add(e.pid) end)
+    end
+    function m.deinit() return rows end
+    return m";
+
+/// Folder with two shells, `inside` and `outside`, and with what they execute: `waits NAME` writes
+/// its process to the file NAME, and is woken by the end of its child.
+fn waiting_shells() -> Shells {
+    let shells = Shells::new(&["inside", "outside"]);
+    let waits = format!("echo $$ >> {}/$1.pids; /bin/true; :", shells.0.path().display());
+    std::fs::write(shells.path("waits"), waits).expect("the script can be written");
+    shells
+}
+
+/// Checks that the tasks of `inside`, and none of `outside`, were woken in a group while the shell
+/// code ran, which starts as many of both.
+fn check_woken(shells: &Shells, group: &Cgroup, shell: &str, tasks: usize) {
+    let monitor = shells.path("wakeups.lua");
+    std::fs::write(&monitor, WAKEUPS).expect("the script can be written");
+    // On one CPU, a child wakes its parent there. Some kernels omit records of idle CPUs.
+    let shell = format!("taskset -cp 0 $$ > /dev/null; {shell}");
+    for comm in ["inside", "outside"] {
+        let (rows, text) = run(&[&monitor, "--name", comm, "--cgroup", &group.name], &shell);
+        let pids = std::fs::read_to_string(shells.path(&format!("{comm}.pids")));
+        let pids = pids.expect("the shells have written their processes");
+        let was_woken = |pid: &&str| rows.iter().any(|row| row["pid"].as_u64() == pid.parse().ok());
+        let woken = pids.lines().rev().take(tasks).filter(was_woken).count();
+        assert_eq!(woken, if comm == "inside" { tasks } else { 0 }, "{comm}: {text}");
+    }
+}
+
+fn tasks_that_join_and_end_at_once_are_included() {
+    const TASKS: usize = 60;
+    let (group, shells) = (Cgroup::new("joined"), waiting_shells());
+    let [inside, outside, waits] = ["inside", "outside", "waits"].map(|name| shells.path(name));
+    // Each task joins a group that exists for as long as the task.
+    let shell = format!(
+        "for i in $(seq {TASKS}); do mkdir {0}/$i; \
+         sh -c 'echo $$ > {0}/'$i'/cgroup.procs; exec {inside} {waits} inside'; rmdir {0}/$i; \
+         {outside} {waits} outside; done",
+        group.path.display(),
+    );
+    check_woken(&shells, &group, &shell, TASKS);
+}
+
+/// `cloned GROUP COMMAND…`: executes a command in a child that is created in another group.
+const CLONED: &str = r#"
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <stdint.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+    struct clone_args how = { .flags = 0x200000000ULL, .exit_signal = SIGCHLD,
+                              .cgroup = (uint64_t)open(argv[1], O_RDONLY | O_PATH) };
+    long pid = syscall(SYS_clone3, &how, sizeof how);
+    if (pid < 0) return 3;
+    if (!pid) { execv(argv[2], argv + 2); _exit(4); }
+    int status;
+    return waitpid((pid_t)pid, &status, 0) < 0 || status;
+}
+"#;
+
+fn moves_and_clones_between_cgroups_are_followed() {
+    const TASKS: usize = 20;
+    let (group, other) = (Cgroup::new("own"), Cgroup::new("other"));
+    let shells = waiting_shells();
+    std::fs::write(shells.path("cloned.c"), CLONED).expect("it can be written");
+    let (source, cloned) = (shells.path("cloned.c"), shells.path("cloned"));
+    let built = Command::new("cc").args(["-o", &cloned, &source]).status();
+    assert!(built.is_ok_and(|status| status.success()));
+    let (own, away) = (group.path.display(), other.path.display());
+    let [inside, outside, waits] = ["inside", "outside", "waits"].map(|name| shells.path(name));
+    // A shell of the group starts `outside` in the other one, and a shell beside it `inside` in the
+    // group; half of `outside` moves before it is executed.
+    let shell = format!(
+        "set -e; for i in $(seq {TASKS}); do {cloned} {own} {inside} {waits} inside; done; \
+         sh -c 'echo $$ > {own}/cgroup.procs; for i in $(seq {}); do \
+           {cloned} {away} {outside} {waits} outside; \
+           (echo 0 > {away}/cgroup.procs; exec {outside} {waits} outside); done'",
+        TASKS / 2,
+    );
+    check_woken(&shells, &group, &shell, TASKS);
 }
 
 fn a_monitor_of_whole_cpus_refuses_a_cgroup() {

@@ -74,6 +74,7 @@ fn opening(call: &str, role: u32) -> Opening {
         sampling: Sampling::default(),
         parts: SampleParts::ALL,
         roles: vec![ServedRole::unfiltered(role)],
+        follows_cgroups: false,
     }
 }
 

@@ -167,6 +167,7 @@ fn getppids(role: u32) -> Opening {
         sampling: Sampling::default(),
         parts: SampleParts::ALL,
         roles: vec![ServedRole::unfiltered(role)],
+        follows_cgroups: false,
     }
 }
 

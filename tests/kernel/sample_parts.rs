@@ -42,7 +42,7 @@ fn the_thread_its_name_and_its_cpu_are_known_without_these_parts() {
         let pid = load.pid();
         let comm = std::fs::read_to_string(format!("/proc/{pid}/comm")).expect("the load has one");
         let init = format!("evsel(calls, function(e) rows:add(e.{key}, 1) end)");
-        let run = run(&init, load, &[]);
+        let run = run(&init, load, &["-m", "1024"]);
         run.is_complete();
         let count = match key {
             "_comm" => run.sum("n", "k", comm.trim_end()),
@@ -91,7 +91,7 @@ fn a_switched_event_without_times_is_handled_while_it_is_on() {
     let pid = load.pid();
     let init = "local ev = evsel(calls, function(e) rows:add(e._tid, 1) end)\n\
                 ev:off() every('100ms', function() ev:on() end)";
-    let (_file, tool) = attach(init, &[]);
+    let (_file, tool) = attach(init, &["-m", "1024"]);
     std::thread::sleep(std::time::Duration::from_secs(1));
     load.run();
     let run = tool.finish();

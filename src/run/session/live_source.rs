@@ -213,7 +213,8 @@ impl LiveSource {
         roles: &[Role],
     ) -> anyhow::Result<Vec<Opening>> {
         let openings = of.map(|role| planned(role, roles, &self.only));
-        limited(openings.collect::<anyhow::Result<_>>()?, self.cgroups.as_ref())
+        let openings = openings.collect::<anyhow::Result<_>>()?;
+        limited(openings, self.cgroups.as_ref(), &*self.catalog, false)
     }
 
     /// Closes the events of roles that the kernel counts, and begins to count those that were on.

@@ -124,7 +124,7 @@ impl Live {
         };
         for (at, decoder) in self.opened.decoders.iter().enumerate() {
             let on = decoder.recipients.iter().any(|one| state(one).unwrap_or(one.is_on()));
-            if on != decoder.is_on() {
+            if decoder.cgroup.is_none() && on != decoder.is_on() {
                 self.turn(at, on)?;
             }
         }
@@ -203,7 +203,12 @@ impl Live {
             return Err(why);
         }
         self.slots_per_record = self.slots_per_record.max(opening.roles.len());
+        let follows = opening.follows_cgroups;
         self.openings.push(opening);
+        if follows {
+            self.turn(at, true)?;
+            self.begin_to_follow();
+        }
         Ok(at)
     }
 
@@ -219,6 +224,7 @@ impl Live {
             other.event == opening.event
                 && other.sampling == opening.sampling
                 && other.parts == opening.parts
+                && other.follows_cgroups == opening.follows_cgroups
                 && other.filter == opening.filter
         };
         let is_open = |at| self.opened.events.iter().any(|open| open.opening == at);
@@ -264,8 +270,12 @@ impl Live {
 
     fn close_unused(&mut self) -> Vec<PerfEvent> {
         let decoders = &self.opened.decoders;
-        let is_left = |open: &OpenEvent| {
-            decoders[open.opening].recipients.iter().all(|recipient| recipient.gone)
+        // The events that follow threads are needed while another one is about other threads.
+        let mut recipients = decoders.iter().flat_map(|decoder| &decoder.recipients);
+        let follows = recipients.any(|recipient| recipient.about.is_some() && !recipient.gone);
+        let is_left = |open: &OpenEvent| match &decoders[open.opening] {
+            decoder if decoder.cgroup.is_some() => !follows,
+            decoder => !decoder.is_wanted(),
         };
         let (left, kept): (Vec<OpenEvent>, Vec<OpenEvent>) =
             std::mem::take(&mut self.opened.events).into_iter().partition(is_left);
@@ -284,6 +294,9 @@ impl Live {
                     ring.delivery.close(&counts);
                 }
             }
+        }
+        if left.iter().any(|open| self.opened.decoders[open.opening].cgroup.is_some()) {
+            self.begin_to_follow();
         }
         let holders = self.opened.detach_unused();
         let closed = left.into_iter().flat_map(|open| iter::once(open.event).chain(open.members));

@@ -126,6 +126,9 @@ impl Live {
         (sample.pid, sample.tid) = decoder.task((sample.pid, sample.tid), sample.raw, sink);
         ring.last = ring.last.max(sample.time);
         decoder.note_sample(index);
+        if let (Some(cgroup), Some(tasks)) = (&decoder.cgroup, &mut self.tasks) {
+            return cgroup.apply(&sample, &decoder.layout, tasks);
+        }
         // Also of a sample that is dropped below: the next one must not stand for its events.
         let weight = decoder.weights.as_ref().map(|weights| weights.weigh(&sample));
         let time = merge_time.unwrap_or(sample.time);

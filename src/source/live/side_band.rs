@@ -11,12 +11,12 @@ use crate::source::side_record::{SideKinds, SideRecord};
 use crate::source::sink::{SideBand, SideBandKind, Sink};
 use perf_event_open_sys::bindings as abi;
 
-/// Watches a task that has executed a program, if it has moved into a watched control group.
-fn look_up_after_exec<E>(parsed: &Result<Record<'_>, E>, tasks: Option<&mut WatchedTasks>) {
-    if let (Ok(Record::Comm(comm)), Some(tasks)) = (parsed, tasks)
-        && comm.exec
-    {
-        tasks.look_up(comm.tid);
+/// Updates which threads are watched, before a record is handled.
+fn note_exec<E>(parsed: &Result<Record<'_>, E>, tasks: Option<&mut WatchedTasks>) {
+    match (parsed, tasks) {
+        (Ok(Record::Comm(comm)), Some(tasks)) if comm.exec => tasks.on_exec(comm.tid),
+        (Ok(Record::Lost(_)), Some(tasks)) => tasks.watch_awaited(),
+        _ => {}
     }
 }
 
@@ -44,7 +44,7 @@ impl Live {
         let here = self.watched_cpus.contains(&ring.cpu);
         let side = |what| SideBand { time, cpu: ring.cpu, watched: here, what };
         let parsed = record::parse(bytes, layout);
-        look_up_after_exec(&parsed, self.tasks.as_mut());
+        note_exec(&parsed, self.tasks.as_mut());
         let is_watched = |tid: u32| self.tasks.as_ref().is_none_or(|tasks| tasks.contains(tid));
         let of = |tid: u32, what| SideBand { watched: here && is_watched(tid), ..side(what) };
         let recorded = parsed.as_ref().ok().and_then(|record| {

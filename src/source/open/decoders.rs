@@ -2,12 +2,14 @@
 
 use std::cell::Cell;
 
+use anyhow::ensure;
 use perf_event_open_sys::bindings as abi;
 
 use super::attr;
 use crate::decode::sample::RecordLayout;
 use crate::event::sample_field::FieldValue;
 use crate::source::request::{Opening, RefusedCondition, ServedRole, SourceRequest};
+use crate::source::ring::cgroup_records::CgroupRecord;
 use crate::source::ring::chains::Chained;
 use crate::source::ring::decoder::{CallRegisters, Decoder, Recipient, TimeSpan};
 use crate::source::ring::group_counts::GroupCounts;
@@ -20,7 +22,7 @@ use crate::sys::namespace::in_root_pid_namespace;
 /// its filter that the kernel refused, `rings` the CPUs of the rings, in order.
 ///
 /// # Errors
-/// The time is not at a fixed offset in its samples.
+/// Its records cannot be limited to the watched tasks.
 pub(super) fn of_opening(
     opening: &Opening,
     request: &SourceRequest,
@@ -43,14 +45,26 @@ pub(super) fn of_opening(
     let about = opening.roles.iter().any(|served| served.about.is_some());
     let of_tasks =
         !sampling.all_tasks && (request.tasks.is_some() || request.cgroups.is_some() && about);
+    ensure!(
+        !(of_tasks && about) || in_root_pid_namespace(),
+        "{}: its records name the task by its number in the initial PID namespace, and perilune \
+         runs in another one, so they cannot be limited to tasks; run it there (docker: \
+         --pid=host), or watch all tasks",
+        opening.event.name
+    );
     let by_probe = event.is_probe() || opening.is_by_program();
     let by_thread = of_tasks && (tasks_checked || by_probe && !about);
     let sample_counts = match opening.clock_hz() {
         Some(_) => rings.map(|cpu| (cpu, Cell::new(0))).collect(),
         None => Vec::new(),
     };
+    let cgroup = opening.follows_cgroups.then(|| {
+        let sample_type = attr.get("sample_type").unwrap_or(0);
+        CgroupRecord::of(&opening.event, sample_type).map(Box::new)
+    });
     let mut decoder = Decoder {
         recipients,
+        cgroup: cgroup.flatten(),
         sample_counts,
         time_at: layout.time_offset(),
         has_task: layout.shape().samples(abi::PERF_SAMPLE_TID),

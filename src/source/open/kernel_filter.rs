@@ -232,6 +232,7 @@ mod tests {
             sampling: Sampling::default(),
             parts: crate::source::request::SampleParts::ALL,
             roles: Vec::new(),
+            follows_cgroups: false,
         };
         assert_eq!(
             in_user_space(&opening, &part).unwrap_err().to_string(),

@@ -45,7 +45,8 @@ pub(in crate::source) fn open_rings(
         return Ok((Vec::new(), EVERY_TASK));
     }
     raise_nofile();
-    let has_events = |cpu: u32| openings.is_empty() || openings.iter().any(|one| one.is_on(cpu));
+    let is_large = |one: &Opening, cpu| one.is_on(cpu) && !one.follows_cgroups;
+    let has_events = |cpu| openings.is_empty() || openings.iter().any(|one| is_large(one, cpu));
     let (with_events, others): (Vec<u32>, Vec<u32>) =
         request.cpus.iter().partition(|cpu| has_events(**cpu));
     let requested = request.pages.unwrap_or(PAGES);

@@ -7,6 +7,7 @@
 
 use std::cell::Cell;
 
+use super::cgroup_records::CgroupRecord;
 use super::chains::Chained;
 use super::group_counts::GroupCounts;
 use super::ids::Ids;
@@ -91,6 +92,8 @@ pub(in crate::source) struct Decoder {
     pub(in crate::source) recipients: Vec<Recipient>,
     /// Samples that each CPU's ring gave so far, of a clock whose rate is checked; else empty.
     pub(in crate::source) sample_counts: Vec<(u32, Cell<u64>)>,
+    /// How its records report the control group of a thread; None if they do not follow threads.
+    pub(in crate::source) cgroup: Option<Box<CgroupRecord>>,
     /// Whether a record must be of a watched thread.
     pub(in crate::source) filtered_by_task: bool,
     /// Whether that is the thread that it comes from, not one that a field names.
@@ -213,14 +216,14 @@ impl Decoder {
         self.unset.as_deref().filter(|unset| !unset.all_set(raw))
     }
 
-    /// Returns whether any role takes what is written now.
+    /// Returns whether what is written now is taken, by a role or to follow threads.
     pub(in crate::source) fn is_on(&self) -> bool {
-        self.recipients.iter().any(Recipient::is_on)
+        self.cgroup.is_some() || self.recipients.iter().any(Recipient::is_on)
     }
 
-    /// Returns whether any role has the event, on or off.
+    /// Returns whether any role has the event, on or off, or it follows threads.
     pub(in crate::source) fn is_wanted(&self) -> bool {
-        self.recipients.iter().any(|recipient| !recipient.gone)
+        self.cgroup.is_some() || self.recipients.iter().any(|recipient| !recipient.gone)
     }
 
     /// Returns whether this role takes what is written now.

@@ -47,8 +47,15 @@ pub(crate) fn watch(built: &Built, event: &str, sampling: Sampling) -> anyhow::R
     let mut workload = Workload::prepare(&[OsString::from(&built.path)])?;
     let event = MachineCatalog::default().describe(event)?;
     let roles = vec![ServedRole::unfiltered(0)];
-    let opening =
-        Opening { event, glob: None, filter: None, sampling, parts: SampleParts::ALL, roles };
+    let opening = Opening {
+        event,
+        glob: None,
+        filter: None,
+        sampling,
+        parts: SampleParts::ALL,
+        roles,
+        follows_cgroups: false,
+    };
     let request = SourceRequest {
         cpus: online_cpus(),
         watched: online_cpus(),
