@@ -52,6 +52,7 @@ function m.init(opt)
       end
     end
   end
+  if not opt.detail then relation.note_untraced(opt.event) end
   results = relation[opt.impl](opt.event, opt)
 end
 

@@ -2,11 +2,12 @@
 -- which they were counted. Nothing is sampled, so the overhead per event is small. Tracepoints and
 -- software events are read as one group per CPU or thread. Hardware events share the counters of a
 -- CPU: if `counted` is below 100 %, the count is an estimate. The events of a metric are counted at
--- the same times, and -e need not name them. sched_stat_* events count nanoseconds, on the CPU that
--- accounts them: a task that wakes another one may account the time of that task's CPU. A thread's
--- row includes threads that it starts; the run ends when all watched tasks have ended. Events in
--- braces are one group: they are counted at the same times and read at once. The boxes of an uncore
--- PMU are added up: uncore_imc/EVENT/ counts uncore_imc_0, uncore_imc_1 and so on.
+-- the same times, and -e need not name them. sched_stat_* events count nanoseconds, in a row of
+-- their own, on the CPU that accounts them: a task that wakes another one may account the time of
+-- that task's CPU. A thread's row includes threads that it starts; the run ends when all watched
+-- tasks have ended. Events in braces are one group: they are counted at the same times and read at
+-- once. The boxes of an uncore PMU are added up: uncore_imc/EVENT/ counts uncore_imc_0,
+-- uncore_imc_1 and so on.
 --   perilune stat -e context-switches,page-faults -i 1000
 --   perilune stat -e syscalls:sys_enter_getppid -i 1 --perins
 --   perilune stat -e '{raw_syscalls:sys_enter,raw_syscalls:sys_exit}' -- make

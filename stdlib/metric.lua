@@ -172,10 +172,45 @@ function metric.sets(opt)
   return sets
 end
 
+--- Tracepoints whose counts are nanoseconds.
+local TIMES = {}
+for name in ("wait sleep iowait blocked runtime"):gmatch "%a+" do
+  TIMES["sched:sched_stat_" .. name] = "ns"
+end
+
 --- Returns the alias of an event, or its full name, with the unit of its counts.
 local function title(ev)
   local name = ev.title == ev.name:match ":([^:]+)$" and ev.name or ev.title
-  return ev.unit and ev.unit ~= "" and ("%s [%s]"):format(name, ev.unit) or name
+  local unit = #ev.names == 1 and TIMES[ev.name] or ev.unit
+  return unit and unit ~= "" and ("%s [%s]"):format(name, unit) or name
+end
+
+--- Returns the rows of an event: a name, and the places in `ev.names` that are added up, or nil for
+--- all. A glob may match events that count nanoseconds: each of these has a row of its own.
+local function rows_of(ev, by_event)
+  local rows, others = {}, {}
+  for i, name in ipairs(#ev.names > 1 and ev.names or {}) do
+    if by_event or TIMES[name] then
+      rows[#rows + 1] = { TIMES[name] and name .. " [ns]" or name, { i } }
+    else
+      others[#others + 1] = i
+    end
+  end
+  if #rows == 0 then return { { title(ev) } } end
+  if #others > 0 then table.insert(rows, 1, { title(ev), others }) end
+  return rows
+end
+
+--- Returns the count of events of a glob, and the share of the time in which they were counted.
+local function added(n, ev, places)
+  local sum, share = nil, nil
+  for _, i in ipairs(places) do
+    local count, counted = n(ev, i)
+    if count then
+      sum, share = (sum or 0) + count, share or counted
+    end
+  end
+  return sum, share
 end
 
 --- Returns the decimals of counts: some if an event of `sets` has a unit.
@@ -198,8 +233,10 @@ function metric.rows(all, sets, seconds, apart, by_event)
   for _, set in ipairs(sets) do
     for instance, n in all:each(apart) do
       for _, ev in ipairs(set.events) do
-        for i, name in ipairs(by_event and #ev.names > 1 and ev.names or { title(ev) }) do
-          local count, share = n(ev, by_event and i or nil)
+        for _, row in ipairs(rows_of(ev, by_event)) do
+          local name, places = unpack(row)
+          local count, share
+          if places then count, share = added(n, ev, places) else count, share = n(ev) end
           local rate = count and known(count / seconds)
           counts[#counts + 1] = count
             and { set.cgroup, instance, name, known(count), rate, 100 * share }

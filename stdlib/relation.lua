@@ -234,6 +234,17 @@ function relation.stages(groups, opt, on)
   return function(number) return names[number] end, has_key, as
 end
 
+--- Notes that untraced events are not opened, if there are any.
+function relation.note_untraced(groups)
+  for _, group in ipairs(groups) do
+    for _, s in ipairs(group) do
+      if s.attr.untraced then
+        return note("%s is untraced and therefore not opened: only --detail shows it", s.name)
+      end
+    end
+  end
+end
+
 --- Returns the columns of a pair, and of its key with --perins. The first result is a function that
 --- must be called with the results of `relation.stages`; the last one formats a key.
 local function columns_of(opt)
