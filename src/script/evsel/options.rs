@@ -1,6 +1,8 @@
 //! Options of an `evsel` call besides the event: the keys of its table and the attributes of its
 //! selector.
 
+use std::fmt::Display;
+
 use mlua::{Table, Value};
 
 use super::role::Refused;
@@ -230,12 +232,30 @@ impl EvselOptions {
 fn number(key: &str, value: &Value) -> Result<u64, Refused> {
     match value {
         Value::Integer(n) if *n >= 0 => Ok(*n as u64),
-        Value::Number(n) if *n >= 0.0 && n.fract() == 0.0 => Ok(*n as u64),
-        Value::Number(n) => {
-            Err(format!("'{key}' of an evsel is a whole number of at least 0, not {n}"))
+        Value::Number(n) if *n >= TOO_LARGE => {
+            Err(format!("'{key}' of an evsel is a whole number below 2^64, not {n:?}"))
         }
+        Value::Number(n) if *n >= 0.0 && n.fract() == 0.0 => Ok(*n as u64),
+        Value::Integer(n) => Err(negative_or_fraction(key, n)),
+        Value::Number(n) => Err(negative_or_fraction(key, n)),
         Value::Boolean(b) => Ok(u64::from(*b)),
-        other => Err(format!("'{key}' of an evsel is a number, not a {}", other.type_name())),
+        other => Err(format!("'{key}' of an evsel is a number, not {}", type_of(other))),
+    }
+}
+
+fn negative_or_fraction(key: &str, number: &dyn Display) -> Refused {
+    format!("'{key}' of an evsel is a whole number of at least 0, not {number}")
+}
+
+/// 2^64, the smallest number that a field of 64 bits cannot hold.
+const TOO_LARGE: f64 = 18_446_744_073_709_551_616.0;
+
+/// Returns the type of a value with its article, for messages.
+fn type_of(value: &Value) -> String {
+    match value {
+        Value::Integer(_) | Value::Number(_) => "a number".to_owned(),
+        Value::Other(_) => "a 64-bit cdata, such as 1LL; convert it with tonumber".to_owned(),
+        other => format!("a {}", other.type_name()),
     }
 }
 
@@ -254,7 +274,7 @@ fn positive(key: &str, value: &Value) -> Result<u64, Refused> {
 fn text(key: &str, value: &Value) -> Result<String, Refused> {
     match value {
         Value::String(text) => Ok(text.to_string_lossy()),
-        other => Err(format!("'{key}' of an evsel is text, not a {}", other.type_name())),
+        other => Err(format!("'{key}' of an evsel is text, not {}", type_of(other))),
     }
 }
 
@@ -347,7 +367,15 @@ mod tests {
         for (options, why) in [
             ("{ period = 10.5 }", "'period' of an evsel is a whole number of at least 0, not 10.5"),
             ("{ freq = -1.5 }", "'freq' of an evsel is a whole number of at least 0, not -1.5"),
-            ("{ freq = 1/0 }", "'freq' of an evsel is a whole number of at least 0, not inf"),
+            ("{ freq = 1/0 }", "'freq' of an evsel is a whole number below 2^64, not inf"),
+            ("{ freq = 1e308 }", "'freq' of an evsel is a whole number below 2^64, not 1e308"),
+            ("{ period = -1 }", "'period' of an evsel is a whole number of at least 0, not -1"),
+            (
+                "{ period = 1LL }",
+                "'period' of an evsel is a number, not a 64-bit cdata, such as 1LL; convert it \
+                 with tonumber",
+            ),
+            ("{ title = 7 }", "'title' of an evsel is text, not a number"),
             ("{ freq = true }", "'freq' of an evsel is a number, such as freq = 1000"),
             ("{ freq = 0 }", "'freq' of an evsel is greater than 0"),
             ("{ period = '1K' }", "'period' of an evsel is a number, not a string"),
