@@ -45,6 +45,9 @@ fn script_of(text: &str) -> String {
     format!(
         "local value, as = expr_of(\"{quoted}\", \"key\")\n\
          value = value(0)\n\
+         local named = {{ ['\\n'] = '\\\\n', ['\\t'] = '\\\\t' }}\n\
+         local function escaped(c) return named[c] or ('\\\\%03d'):format(c:byte()) end\n\
+         if as == 'text' then value = value:gsub('%c', escaped) end\n\
          local large = as ~= 'signed' and tostring(value):find '^[-]'\n\
          local exact = type(value) == 'number' and ('%.0f'):format(value) or value\n\
          local text = as == 'text' and ('\"%s\" (text)'):format(value)\n\

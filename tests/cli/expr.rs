@@ -24,6 +24,7 @@ fn constants_have_their_value_and_type() {
         ("-1", "-1 (0xffffffffffffffff, signed)"),
         ("1UL << 63", "0x8000000000000000 (0x8000000000000000, unsigned)"),
         ("printf(\"%d]]\", 7)", "\"7]]\" (text)"),
+        ("printf(\"%d\\n\\t\", 7)", "\"7\\n\\t\" (text)"),
     ] {
         assert_eq!(expr(&[typed]), (expected.to_owned(), String::new(), Some(0)), "{typed}");
     }
