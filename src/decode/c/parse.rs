@@ -125,6 +125,10 @@ impl<'a> CParser<'a> {
                 self.here(),
                 "assignment is not possible here; write `==` to compare",
             )),
+            Some(",") => Err(Fault::new(
+                self.here(),
+                "one expression ends here; to combine two, write printf(\"%d %s\", A, B)",
+            )),
             Some(")" | "]" | "}") => Err(Fault::new(self.here(), "this closes no open bracket")),
             _ => Err(Fault::new(self.here(), "an operator is missing here")),
         }

@@ -140,6 +140,7 @@ fn a_fault_has_its_position() {
         ("", "0: a value is missing here"),
         ("a +", "3: a value is missing here"),
         ("a b", "2: an operator is missing here"),
+        ("a,b", "1: one expression ends here; to combine two, write printf(\"%d %s\", A, B)"),
         ("(a", "2: `)` is missing here"),
         ("a)", "1: this closes no open bracket"),
         ("a = 1", "2: assignment is not possible here; write `==` to compare"),
