@@ -24,6 +24,7 @@ use crate::base::{
 };
 use crate::event::kind::function::{CodeLocation, FunctionName};
 use crate::event::kind::{self, Event, FoundNames};
+use crate::event::other_tools;
 use crate::script::option::{AttrKind, Attrs};
 
 /// Maximum width of the column of names.
@@ -243,8 +244,13 @@ fn shown(event: &EventName) -> String {
     names(event).collect::<Vec<_>>().join(" OR ")
 }
 
-/// Returns a hint with the nearest names; for a glob over a system's events, the nearest systems.
+/// Returns a hint with the replacement of another tool's prefix, or the nearest names; for a glob
+/// over a system's events, the nearest systems.
 fn hint(pattern: &str, events: &[EventName]) -> String {
+    let of_other_tool = other_tools::event_hint(pattern);
+    if !of_other_tool.is_empty() {
+        return of_other_tool;
+    }
     let all = events.iter().flat_map(names);
     let near: Vec<String> = match pattern.split_once(':') {
         Some((system, rest)) if glob::is_glob(rest) => {

@@ -189,6 +189,8 @@ fn expand_name(catalog: &dyn Catalog, name: &str) -> Result<Vec<Rc<Event>>> {
     let found: Vec<Rc<Event>> =
         software.filter_map(|event| catalog.describe(&event).ok()).collect();
     if found.is_empty() {
+        let of_other_tool = event_hint(name);
+        ensure!(of_other_tool.is_empty(), "no event matches '{name}'{of_other_tool}");
         bail!("no event matches '{name}'{}", suggest_system(name, &names?));
     }
     Ok(found)

@@ -99,6 +99,10 @@ fn a_glob_names_every_event_that_matches() {
         "no event matches 'schd:*'; did you mean 'sched:*'?"
     );
     assert_eq!(names_of("sched:x*").unwrap_err().to_string(), "no event matches 'sched:x*'");
+    assert_eq!(
+        names_of("t:sched:*").unwrap_err().to_string(),
+        "no event matches 't:sched:*'; instead of bpftrace's: 'SYSTEM:EVENT', without a prefix"
+    );
 }
 
 #[test]
