@@ -23,7 +23,16 @@ local function compiled(text)
   return f or error(why, 0)
 end
 
+-- The first word of programs of bpftrace.
+local probes = " BEGIN END tracepoint t kprobe k kretprobe kr uprobe u uretprobe ur usdt "
+  .. "interval i profile p hardware h software s kfunc fentry kretfunc fexit rawtracepoint rt "
+
 function m.init(opt)
+  local word = opt.code:match "^%s*(%a+)%s*{" or opt.code:match "^%s*(%a+):.*{"
+  if word and probes:find(" " .. word .. " ", 1, true) then
+    error("the code is Lua, not bpftrace: perilune eval 'probe(\"EVENT\", function(e) … end)'; "
+      .. "see docs/one-liners.md", 0)
+  end
   if not opt.event then return compiled(opt.code)() end
   if opt.begin then compiled(opt.begin)() end
   local handler = compiled("return function(e) " .. opt.code .. "\nend")()
