@@ -54,7 +54,8 @@ impl EventModes {
         if (excluded.host || excluded.guest) && !is_hardware {
             return Some(
                 "only hardware counters distinguish guests from their host; omit the modifiers G \
-                 and H, -G and --exclude-guest",
+                 and H, -G and --exclude-guest; instead of perf's '-G CGROUP': 'stat --cgroup \
+                 PATH'",
             );
         }
         match self {

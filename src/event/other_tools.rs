@@ -51,6 +51,14 @@ pub const OTHER_TOOLS: &[OtherTool] = rows! {
     "perf": "stat" ["--no-aggr"] "`--perins`";
     "perf": "stat" ["-d"] "name the events: `-e EVENT,…`";
     "perf": "stat" ["-r"] "run the command several times: `sh -c 'for i in 1 2 3; do …; done'`";
+    "perf": "stat" ["-x"] "`--csv`";
+    "perf": "stat" ["--field-separator"] "`--csv`";
+    "perf": "stat" ["-j"] "`--json`";
+    "perf": "stat" ["--timeout"] "`--duration TIME`";
+    "perf": "stat" ["--interval-count"] "`-N N`";
+    "perf": "stat" ["--per-thread"] "`--perins`, with `-p` or a command";
+    "perf": "stat" ["-D"] "`--start-at TIME`";
+    "perf": "stat" ["--delay"] "`--start-at TIME`";
     "perf": ["-G"] "`--cgroup PATH`";
     "perf": ["--for-each-cgroup"] "`--cgroup GLOB`";
     "perf": ["name="] "`alias=TEXT`";
@@ -95,6 +103,8 @@ pub const OTHER_TOOLS: &[OtherTool] = rows! {
     "perf-prof": ["--kvmclock"] "omit it: times are those of CLOCK_MONOTONIC";
     "perf-prof": ["--monotonic"] "omit it: times are those of CLOCK_MONOTONIC";
     "bpftrace": ["bpftrace"] "`eval CODE`; see docs/one-liners.md";
+    "bpftrace": "list" ["-l"] "omit it: `list GLOB`";
+    "bpftrace": ["-l"] "`perilune list GLOB`";
     "bpftrace": ["kfunc:"] "`kprobe:FUNCTION`, with its parameters by name";
     "bpftrace": ["fentry:"] "`kprobe:FUNCTION`, with its parameters by name";
     "bpftrace": ["kretfunc:"] "`fretprobe:FUNCTION`, or `kretprobe:FUNCTION` with `retval`";
@@ -113,6 +123,8 @@ pub const OTHER_TOOLS: &[OtherTool] = rows! {
     "bpftrace": ["hardware:"] "the name of the event and its period: `cache-misses/period=1000/`";
     "bpftrace": ["profile:hz:"] "`cpu-clock/freq=99/`, or the monitor `profile -F 99`";
     "bpftrace": ["interval:"] "`-i MILLISECONDS`; a script has `every(\"1s\", f)`";
+    "bcc": ["p:"] "`kprobe:FUNCTION` or `uprobe:FILE:FUNCTION`";
+    "bcc": ["r:"] "`kretprobe:FUNCTION` or `uretprobe:FILE:FUNCTION`";
     "bcc": ["argdist"] "`num-dist -e EVENT//num=EXPRESSION/`, or `top -e EVENT -k EXPRESSION`";
     "bcc": ["biostacks"] "`stackcount -e block:block_rq_issue`";
     "bcc": ["biotop"] "`top -e block:block_rq_issue//key=comm/top-by=bytes/`";
