@@ -236,7 +236,8 @@ impl<'a> SelectorParser<'a> {
         // A path behind a prefix of another tool, as in u:/usr/bin/bash:readline.
         let hint = event_hint(&name);
         if more && !hint.is_empty() {
-            return Err(self.fault(start, format!("no event '{name}'{hint}")));
+            let typed = if hint.contains("FILE:") { self.item(start) } else { &name };
+            return Err(self.fault(start, format!("no event '{typed}'{hint}")));
         }
         if more && self.at_options(&name) {
             options = Some(self.options()?);
@@ -257,7 +258,9 @@ impl<'a> SelectorParser<'a> {
             more = self.slash();
         }
         while more && !self.ends() {
-            attrs.push(self.attribute()?);
+            let attribute = self.attribute();
+            let quote = |why| self.unquoted_slash(start, options.is_some(), why);
+            attrs.push(attribute.map_err(quote)?);
             more = self.slash();
         }
         self.skip_space();

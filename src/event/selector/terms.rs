@@ -7,12 +7,17 @@ use crate::event::other_tools::attribute_hint;
 use crate::event::quote::{Escape, unquote};
 use crate::event::syntax::SyntaxError;
 
-impl SelectorParser<'_> {
+impl<'a> SelectorParser<'a> {
+    /// Returns the text from `start` to the next `,` or `|`.
+    pub(super) fn item(&self, start: usize) -> &'a str {
+        let text = self.text.get(start..self.end).unwrap_or_default();
+        text.split([',', '|']).next().unwrap_or_default().trim()
+    }
+
     /// Checks that the text in place of an event is neither a path nor a term behind a comma, which
     /// perf accepts.
     pub(super) fn check_event(&self, start: usize, name: &str) -> Result<(), SyntaxError> {
-        let text = self.text.get(start..self.end).unwrap_or_default();
-        let typed = text.split([',', '|']).next().unwrap_or_default().trim();
+        let typed = self.item(start);
         if ["/", "./", "../", "~/"].iter().any(|begin| typed.starts_with(begin)) {
             let function = if typed.contains(':') { "" } else { ":FUNCTION" };
             let why = format!("a path is not an event; write uprobe:{typed}{function}");
@@ -62,5 +67,27 @@ impl SelectorParser<'_> {
             return Err(self.fault(slash, why));
         }
         Ok(unquote(text, Escape::Nothing))
+    }
+    /// Returns the error of an attribute; behind the options of a monitor, that of an event with a
+    /// slash that ended them.
+    pub(super) fn unquoted_slash(
+        &self,
+        start: usize,
+        has_options: bool,
+        error: SyntaxError,
+    ) -> SyntaxError {
+        let typed = self.item(start);
+        let behind = error.fault.at.saturating_sub(start).min(typed.len());
+        let begin = typed[..behind].rfind(char::is_whitespace).map_or(0, |blank| blank + 1);
+        let word = typed[begin..].split_whitespace().next().unwrap_or_default();
+        let word = word.trim_end_matches('/');
+        let (first, rest) = word.split_once('/').unwrap_or_default();
+        let is_path = first.contains(':') || ["", ".", "..", "~"].contains(&first);
+        if !has_options || rest.is_empty() || !is_path {
+            return error;
+        }
+        let before = &typed[..begin];
+        let why = format!("a `/` ends the options of a monitor; quote it: {before}\"{word}\"/");
+        self.fault(start + begin + first.len(), why)
     }
 }

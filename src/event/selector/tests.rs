@@ -364,4 +364,22 @@ fn a_monitor_has_options_before_its_attributes() {
     assert_eq!(one("sched:sched_switch/-1 < prev_prio/")[0].1, None);
     let why = Selector::parse_list("profile/-F 200").unwrap_err().to_string();
     assert!(why.contains("the options of a monitor end with a `/`"), "{why}");
+    let why = Selector::parse_list("funclatency/-e uprobe:./a:slow/").unwrap_err();
+    assert_eq!(
+        (why.fault.message.as_str(), why.fault.at),
+        ("a `/` ends the options of a monitor; quote it: funclatency/-e \"uprobe:./a:slow\"/", 23)
+    );
+    let why = Selector::parse_list("profile/-F 9/a!b/").unwrap_err();
+    assert_eq!(why.fault.message, "expected an attribute: NAME or NAME=VALUE");
+}
+
+#[test]
+fn a_path_behind_a_prefix_of_another_tool_is_shown_in_full() {
+    for (text, hint) in [
+        ("u:./a:f", "; instead of bpftrace's: 'uprobe:FILE:FUNCTION'"),
+        ("p:./a:f", "; instead of bcc's: 'kprobe:FUNCTION' or 'uprobe:FILE:FUNCTION'"),
+    ] {
+        let why = Selector::parse_list(text).unwrap_err().fault.message;
+        assert_eq!(why, format!("no event '{text}'{hint}"));
+    }
 }
