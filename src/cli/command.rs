@@ -14,7 +14,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, builder::ValueParser};
 use super::{CommandError, run_options, text_files};
 use crate::{
     base::text::units::human_ns,
-    event::selector::Selector,
+    event::{other_tools::event_hint, selector::Selector},
     run::request::{RunOptions, RunRequest},
     script::{
         load::monitor::Monitor,
@@ -86,6 +86,7 @@ pub fn parse(monitor: &Monitor, called: &str, words: &[OsString]) -> Result<Pars
         return Ok(Parsed::Events(asked));
     }
 
+    check_positional_event(monitor, &matches).map_err(usage)?;
     let mut values = args::values(&monitor.options, &matches).map_err(usage)?;
     text_files::read(&monitor.options, &mut values).map_err(usage)?;
     let common_values = args::values(&common_specs, &matches).map_err(usage)?;
@@ -116,6 +117,31 @@ pub fn parse(monitor: &Monitor, called: &str, words: &[OsString]) -> Result<Pars
         notes,
         understood: args::understood(&all, &matches),
     })))
+}
+
+/// Refuses an event in place of the command, as tools of bcc take it, if an event is required and
+/// missing: `funccount './a:f*'`.
+fn check_positional_event(monitor: &Monitor, matches: &ArgMatches) -> anyhow::Result<()> {
+    let is_missing = |option: &&OptionSpec| {
+        let is_event = matches!(option.kind, OptionKind::Events { .. } | OptionKind::Event { .. });
+        is_event && option.required && !matches.contains_id(&option.long)
+    };
+    let Some(option) = monitor.options.iter().find(is_missing) else { return Ok(()) };
+    let first = matches.get_many::<OsString>(WORKLOAD).and_then(|mut free| free.next());
+    let Some(word) = first.and_then(|word| word.to_str()) else { return Ok(()) };
+    let event = match word.split_once(':') {
+        Some((file, _)) if file.contains('/') => format!("uprobe:{word}"),
+        Some(_) => word.to_owned(),
+        None if word.contains('*') && !word.contains('/') => format!("kprobe:{word}"),
+        None => return Ok(()),
+    };
+    let missing = option.typed_with_value();
+    match event_hint(&event) {
+        none if none.is_empty() => {
+            anyhow::bail!("'{missing}' is missing; write {} '{event}'", option.typed())
+        }
+        hint => anyhow::bail!("'{missing}' is missing{hint}"),
+    }
 }
 
 /// Makes `-o FILE.db` the database of a monitor that can write one.
