@@ -7,6 +7,7 @@
 //! requests it.
 
 mod boost;
+mod commands;
 mod complete;
 mod console;
 mod cost;

@@ -67,6 +67,10 @@ function clear(table) end
 ---@return string
 function jobs() end
 
+--- Returns the commands that begin with a colon.
+---@return string
+function help() end
+
 --- Returns the overhead of each event so far, in nanoseconds, in the kernel and in perilune, and
 --- the lines that LuaJIT cannot compile.
 ---@return string

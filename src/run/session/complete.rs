@@ -9,6 +9,7 @@ use self::typed_text::{
     open_string, with_modifier, word_at_end,
 };
 use super::Session;
+use super::commands;
 use super::console::Completions;
 use super::requests::found;
 use crate::base::text::escape;
@@ -22,10 +23,6 @@ use crate::script::load::doc;
 use crate::script::load::library::Script;
 use crate::script::load::source;
 use std::path::PathBuf;
-
-/// Commands after a colon at the beginning of a line.
-const COLON: [&str; 9] =
-    [":clear", ":cost", ":doc ", ":events ", ":fields ", ":jobs", ":lost", ":save ", ":stop "];
 
 /// Limit of completions that a person can look through.
 const MOST: usize = 500;
@@ -45,7 +42,7 @@ pub(super) fn complete(session: &Session<'_>, before: &str) -> Completions {
 fn candidates(session: &Session<'_>, before: &str) -> Completions {
     if before.starts_with(':') {
         return match before.split_once(' ') {
-            None => (0, COLON.map(str::to_owned).to_vec()),
+            None => (0, commands::names()),
             Some((":doc", rest)) => (before.len() - rest.len(), doc::names()),
             Some((":events" | ":fields", rest)) if kind::prefix_of(rest).is_some() => {
                 in_prefixed(session, before, rest)

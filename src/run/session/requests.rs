@@ -4,7 +4,7 @@ use anyhow::{Context as _, anyhow, bail};
 use mlua::{IntoLua as _, Value};
 
 use super::definitions::Saved;
-use super::{Session, cost};
+use super::{Session, commands, cost};
 use crate::base::matching::glob;
 use crate::base::matching::nearest::{did_you_mean, nearest};
 use crate::base::text::units::{Unit, counted, parse_duration};
@@ -28,8 +28,8 @@ pub(super) fn as_lua(text: &str) -> String {
             _ => format!("{word}([==[{rest}]==])"),
         };
     }
-    if text == "jobs" {
-        return "jobs()".to_owned();
+    if text == "jobs" || text == "help" {
+        return format!("{text}()");
     }
     let text = text.strip_prefix('=').unwrap_or(text);
     match text.strip_prefix("local ").map(str::trim_start) {
@@ -104,18 +104,16 @@ pub(super) fn answer(
             let name = word(0).context("load needs a monitor: load(\"task-state\", \"-S\")")?;
             return session.load(&name, &words);
         }
-        "start" => {
-            let started = session.start(arg(0), arg(1))?;
-            if started.is_empty() {
-                return Ok(Value::Nil);
-            }
-            started
-        }
+        "start" => match session.start(arg(0), arg(1))? {
+            nothing if nothing.is_empty() => return Ok(Value::Nil),
+            started => started,
+        },
         "stop" => {
             let number = number(arg(0)).unwrap_or(0.0) as usize;
             return session.stop_job(number).map(|()| Value::Nil);
         }
         "jobs" => session.list_jobs(),
+        "help" => commands::help(),
         "cost" => cost::cost(session),
         "lost" => lost(session),
         other => bail!("{other}: no such function"),

@@ -230,7 +230,9 @@ function words.expr(source, selector)
   return ("%s (%s)"):format(tostring(value(0)), as)
 end
 
-for _, word in next, { "fields", "events", "load", "jobs", "cost", "lost", "save", "doc" } do
+for _, word in next, {
+  "fields", "events", "load", "jobs", "cost", "lost", "save", "doc", "help",
+} do
   words[word] = function(...) return (ask(word, ...)) end
 end
 
@@ -275,6 +277,9 @@ setmetatable(words, { __index = function(_, name)
   if name == "relation" then return env.require "relation" end
   local word = rawget(env, name)
   if word ~= nil then return word end
+  if name == "quit" or name == "exit" then
+    error(("no global '%s'; Ctrl-D ends the session, :help lists the commands"):format(name), 3)
+  end
   local near = native.near(tostring(name), M.names "")
   -- The scripts' environment explains why it does not have this name.
   if near == "" then return env[name] end
