@@ -213,6 +213,7 @@ fn dispatch(
         }
         Some("types") => {
             let folder = optional_argument("types", rest)?.unwrap_or(".");
+            types::check_folder(folder)?;
             types::write(folder.as_ref(), runtime, out)
         }
         Some("split-locks") => split_locks::run(rest, out),
@@ -221,7 +222,7 @@ fn dispatch(
             Some(name) if COMMANDS.iter().any(|c| c.0 == name) => {
                 done(help::write_command(name, out))
             }
-            Some(name) => done(help::write(&monitor(name, runtime)?, name, out)),
+            Some(name) => help_on(name, runtime, out),
         },
         Some(name) => run_monitor(name, rest, runtime, out),
         None => Err(CommandError::Usage(format!("{first:?}: the name of a monitor must be UTF-8"))),
@@ -234,6 +235,15 @@ fn done<T: Into<CommandError>>(result: Result<(), T>) -> Result<u8, CommandError
 
 fn is_help(word: &OsStr) -> bool {
     matches!(word.to_str(), Some("-h" | "-?" | "--help" | "--usage"))
+}
+
+/// Describes a monitor, or an event as `list -v` does.
+fn help_on(name: &str, runtime: &mut dyn Runtime, out: &mut dyn Write) -> Result<u8, CommandError> {
+    if !name.contains(':') || std::path::Path::new(name).exists() {
+        return done(help::write(&monitor(name, runtime)?, name, out));
+    }
+    let options = list::ListOptions { verbose: true, json: false };
+    list::write(Some(name), options, runtime, out)
 }
 
 fn run_monitor(
@@ -272,7 +282,7 @@ fn monitor(name: &str, runtime: &mut dyn Runtime) -> Result<Monitor, CommandErro
     let commands = COMMANDS.iter().map(|c| c.0);
     let near = nearest(plain, known.iter().map(String::as_str).chain(commands));
     let hint = match other_tools::hint("", plain) {
-        none if none.is_empty() => did_you_mean(&near),
+        none if none.is_empty() => help::event_hint(name).unwrap_or_else(|| did_you_mean(&near)),
         hint => hint,
     };
     Err(CommandError::Usage(format!(
@@ -283,7 +293,8 @@ fn monitor(name: &str, runtime: &mut dyn Runtime) -> Result<Monitor, CommandErro
 /// Returns the error for an option before the monitor, which may be a valid one in the wrong place.
 fn misplaced(option: &str, rest: &[OsString], runtime: &mut dyn Runtime) -> String {
     if !run_options::is_option(option) {
-        return format!("no option '{option}' (perilune --help shows the usage)");
+        let hint = other_tools::hint("perilune", option);
+        return format!("no option '{option}'{hint} (perilune --help shows the usage)");
     }
     let known = runtime.monitors();
     let mut words = rest.iter().filter_map(|w| w.to_str());
@@ -302,10 +313,13 @@ fn flags(
     let rest: Vec<OsString> = words.iter().filter(|word| of(word).is_none()).cloned().collect();
     match rest.iter().find(|word| word.as_encoded_bytes().starts_with(b"-")) {
         None => Ok((given, rest)),
-        Some(word) => Err(CommandError::Usage(format!(
-            "{command}: no option '{}' (perilune {command} --help shows the usage)",
-            word.to_string_lossy()
-        ))),
+        Some(word) => {
+            let word = word.to_string_lossy();
+            let hint = other_tools::hint(command, &word);
+            Err(CommandError::Usage(format!(
+                "{command}: no option '{word}'{hint} (perilune {command} --help shows the usage)"
+            )))
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use super::{COMMANDS, command, serve};
+use crate::event::kind;
 use crate::script::{
     load::monitor::Monitor,
     option::{OptionKind, OptionSpec},
@@ -115,6 +116,25 @@ pub fn write_command(name: &str, out: &mut dyn Write) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Returns the end of a message about a word that belongs to events: `uprobe`, `events`, an event.
+pub fn event_hint(word: &str) -> Option<String> {
+    let prefixes = kind::PREFIXES.iter().copied().flatten().map(|known| known.prefix);
+    let glob = match word {
+        "event" | "events" | "tracepoint" | "tracepoints" => "'*:*'".to_owned(),
+        _ if prefixes.clone().any(|prefix| prefix == word) => match word {
+            "uprobe" | "uretprobe" | "usdt" => format!("'{word}:FILE:*'"),
+            _ => format!("'{word}:*'"),
+        },
+        _ if word.contains(':') || kind::lookup(word).is_some() => {
+            return Some(format!(
+                "; for an event, write perilune list -v '{word}' or perilune trace -e '{word}'"
+            ));
+        }
+        _ => return None,
+    };
+    Some(format!("; perilune list {glob} lists events of this kind, docs/events.md describes them"))
 }
 
 /// Returns an option for the usage line: `-e EVENT,…`, `[--than TIME]`.

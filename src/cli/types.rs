@@ -45,6 +45,21 @@ const SETTINGS: &str = r#"{
 }
 "#;
 
+/// Refuses the name of an event in place of a folder that does not exist; a path that begins with
+/// `/` or `.` is not one.
+///
+/// # Errors
+/// The text is probably an event.
+pub fn check_folder(folder: &str) -> Result<(), CommandError> {
+    if !folder.contains(':') || folder.starts_with(['/', '.']) || Path::new(folder).exists() {
+        return Ok(());
+    }
+    Err(CommandError::Usage(format!(
+        "types: '{folder}' is an event, not a folder: perilune list -v '{folder}' shows its \
+         fields; for a folder of this name, write './{folder}'"
+    )))
+}
+
 /// Writes the files into `folder`, and prints to `out` what they contain.
 ///
 /// # Errors
