@@ -282,7 +282,7 @@ fn monitor(name: &str, runtime: &mut dyn Runtime) -> Result<Monitor, CommandErro
     let commands = COMMANDS.iter().map(|c| c.0);
     let near = nearest(plain, known.iter().map(String::as_str).chain(commands));
     let hint = match other_tools::hint("", plain) {
-        none if none.is_empty() => help::event_hint(name).unwrap_or_else(|| did_you_mean(&near)),
+        none if none.is_empty() => help::listing_hint(name).unwrap_or_else(|| did_you_mean(&near)),
         hint => hint,
     };
     Err(CommandError::Usage(format!(

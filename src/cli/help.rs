@@ -119,7 +119,7 @@ pub fn write_command(name: &str, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// Returns the end of a message about a word that belongs to events: `uprobe`, `events`, an event.
-pub fn event_hint(word: &str) -> Option<String> {
+pub fn listing_hint(word: &str) -> Option<String> {
     let prefixes = kind::PREFIXES.iter().copied().flatten().map(|known| known.prefix);
     let glob = match word {
         "event" | "events" | "tracepoint" | "tracepoints" => "'*:*'".to_owned(),

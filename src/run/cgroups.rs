@@ -5,8 +5,8 @@
 //!
 //! An event that is about another task than the one that raises it, such as a wakeup, is opened for
 //! whole CPUs: the waker may be outside the group. Its records are filtered in user space, by the
-//! threads of the groups ([`CgroupThreads`]). Three more events report which
-//! threads belong to the groups.
+//! threads of the groups ([`CgroupThreads`]). Further events report which threads these are
+//! ([`MEMBERSHIP_EVENTS`]).
 
 use std::rc::Rc;
 
@@ -65,7 +65,7 @@ pub(super) fn limited(
 ) -> anyhow::Result<Vec<Opening>> {
     let Some(cgroups) = cgroups else { return Ok(openings) };
     let mut limited = limit(openings, &cgroups.present())?;
-    if watched_tasks || limited.iter().any(is_about_others) {
+    if watched_tasks || limited.iter().any(Opening::is_about_others) {
         limited.extend(membership_events(catalog));
     }
     Ok(limited)
@@ -109,10 +109,6 @@ fn membership_events(catalog: &dyn Catalog) -> Vec<Opening> {
     events.unwrap_or_default().into_iter().map(opening).collect()
 }
 
-fn is_about_others(opening: &Opening) -> bool {
-    opening.roles.iter().any(|served| served.about.is_some())
-}
-
 /// Returns the control groups that a path or glob names, without those below another one of them.
 ///
 /// # Errors
@@ -142,7 +138,7 @@ fn limit(openings: Vec<Opening>, cgroups: &[Rc<str>]) -> anyhow::Result<Vec<Open
     for opening in openings {
         let name = &opening.event.name;
         let is_whole = opening.sampling.all_tasks || opening.sampling.cgroup.is_some();
-        if is_whole || is_about_others(&opening) {
+        if is_whole || opening.is_about_others() {
             limited.push(opening);
             continue;
         }

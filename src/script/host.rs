@@ -226,8 +226,8 @@ impl Host {
                 || event.is_with_user_text(&role.sampling)
                 || role.task.is_some()
         };
-        let filters_calls = setting.some_tasks
-            && (roles.iter().any(is_filtered_here) || self.callbacks.of_watched_tasks());
+        let filters_calls =
+            setting.some_tasks && (roles.iter().any(is_filtered_here) || self.calls_for_tasks());
         let ordered = declared.unwrap_or(related) || self.sources_need_order() || setting.timeline;
         self.context.with(|context| context.roles = events);
         self.aggregates.begin().map_err(anyhow::Error::msg)?;

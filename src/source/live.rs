@@ -19,7 +19,7 @@ use super::batch::Batch;
 use super::open::braces;
 use super::open::counter_reading::LastReading;
 use super::open::open;
-use super::open::open_event::{GroupPlace, OpenEvent};
+use super::open::open_event::GroupPlace;
 use super::open::opened::OpenedSource;
 use super::request::{Opening, RefusedCondition, SourceRequest};
 use super::ring::cpu_ring::CpuRing;
@@ -189,9 +189,7 @@ impl Live {
             ring.presence = Presence::since(monotonic_ns());
             ring.owner.enable()?;
         }
-        let decoders = &self.opened.decoders;
-        let follows = |open: &&OpenEvent| decoders[open.opening].cgroup.is_some();
-        self.opened.events.iter().filter(follows).try_for_each(|open| open.event.enable())?;
+        self.opened.membership_events().try_for_each(|open| open.event.enable())?;
         self.begin_to_follow();
         Ok(())
     }
@@ -199,10 +197,13 @@ impl Live {
     /// Reads which threads are in the watched control groups, after the events that follow them
     /// were enabled or closed.
     fn begin_to_follow(&mut self) {
-        let decoders = &self.opened.decoders;
-        let mut open = self.opened.events.iter();
-        let is_reported = open.any(|open| decoders[open.opening].cgroup.is_some());
+        let is_reported = self.are_cgroups_reported();
         self.tasks.iter_mut().for_each(|tasks| tasks.read_cgroups(is_reported));
+    }
+
+    /// Returns whether records report the control groups of threads.
+    fn are_cgroups_reported(&self) -> bool {
+        self.opened.membership_events().next().is_some()
     }
 
     /// Reads again which threads are in the watched control groups. Returns warnings for the user;

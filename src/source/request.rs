@@ -74,7 +74,7 @@ pub struct Opening {
     pub parts: SampleParts,
     /// Roles that it serves.
     pub roles: Vec<ServedRole>,
-    /// Whether its records follow the threads of control groups; it serves no roles then.
+    /// Whether its records report the control groups of threads. Such an opening has no roles.
     pub follows_cgroups: bool,
 }
 
@@ -128,6 +128,11 @@ impl ServedRole {
 const WAKEUP: &str = "wakeup_events";
 
 impl Opening {
+    /// Returns whether an event is about another thread than the one that raises it.
+    pub fn is_about_others(&self) -> bool {
+        self.roles.iter().any(|served| served.about.is_some())
+    }
+
     /// Returns whether it is opened on a CPU.
     pub(super) fn is_on(&self, cpu: u32) -> bool {
         self.sampling.cpus.as_ref().is_none_or(|only| only.contains(&cpu))

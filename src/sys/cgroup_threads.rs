@@ -22,7 +22,7 @@ pub struct CgroupThreads {
     /// The paths of `groups` in the cgroup namespace of this process, of which only a part may be
     /// mounted.
     whole: Vec<Rc<str>>,
-    /// Whether paths in records begin where those of `whole` do: at the root of the hierarchy.
+    /// Whether the paths of `whole` are those of records, which begin at the root of the hierarchy.
     has_whole_paths: bool,
     /// The ids of `groups`; None once it was noted that one was removed.
     ids: Vec<Option<u64>>,

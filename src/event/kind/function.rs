@@ -240,7 +240,8 @@ pub fn describe(
         .filter_map(|path| ListedPath::parse(path).own);
     if let Some(own) = own.into_iter().find(|own| own.starts_with('_')) {
         bail!(
-            "{name}: '{own}': names that begin with `_` are fields of every sample; use another one"
+            "{name}: '{own}': names that begin with `_` are fields of every sample; use another \
+             one"
         );
     }
     check_kernel(named.kind, read).map_err(|why| anyhow!("{name}: {why}"))?;

@@ -65,6 +65,7 @@ impl Live {
     ) -> anyhow::Result<Vec<RefusedCondition>> {
         let on = self.is_on(role);
         let refused = self.opened.refused.len();
+        let was_reported = self.are_cgroups_reported();
         let mut placed = Vec::with_capacity(openings.len());
         let outcome = openings.into_iter().try_for_each(|opening| {
             let at = self.place(opening, None, request)?;
@@ -86,6 +87,7 @@ impl Live {
             drop(self.close_unused());
             return Err(why);
         }
+        self.begin_to_follow_if_changed(was_reported);
         self.opened.groups.enable()?;
         let now = monotonic_ns();
         for &at in &placed {
@@ -155,6 +157,12 @@ impl Live {
         Ok(())
     }
 
+    fn begin_to_follow_if_changed(&mut self, was_reported: bool) {
+        if self.are_cgroups_reported() != was_reported {
+            self.begin_to_follow();
+        }
+    }
+
     fn turn(&self, at: usize, on: bool) -> io::Result<()> {
         let mut events = self.opened.events.iter().filter(|open| open.opening == at);
         events.try_for_each(|open| if on { open.event.enable() } else { open.event.disable() })
@@ -171,10 +179,12 @@ impl Live {
         let new = openings.iter().zip(&arrays).zip(&is_open).filter(|(_, open)| !**open);
         let remark = allow(self.probes(), probes_of(new.map(|(one, _)| one)))?;
         self.opened.remarks.extend(remarks);
+        let was_reported = self.are_cgroups_reported();
         for (opening, array) in openings.into_iter().zip(arrays) {
             ensure_no_interrupt()?;
             self.place(opening, array, request)?;
         }
+        self.begin_to_follow_if_changed(was_reported);
         self.opened.report_omitted(&self.openings)?;
         self.opened.remarks.extend(remark);
         Ok(())
@@ -207,7 +217,6 @@ impl Live {
         self.openings.push(opening);
         if follows {
             self.turn(at, true)?;
-            self.begin_to_follow();
         }
         Ok(at)
     }
@@ -269,6 +278,7 @@ impl Live {
     }
 
     fn close_unused(&mut self) -> Vec<PerfEvent> {
+        let was_reported = self.are_cgroups_reported();
         let decoders = &self.opened.decoders;
         // The events that follow threads are needed while another one is about other threads.
         let mut recipients = decoders.iter().flat_map(|decoder| &decoder.recipients);
@@ -295,9 +305,7 @@ impl Live {
                 }
             }
         }
-        if left.iter().any(|open| self.opened.decoders[open.opening].cgroup.is_some()) {
-            self.begin_to_follow();
-        }
+        self.begin_to_follow_if_changed(was_reported);
         let holders = self.opened.detach_unused();
         let closed = left.into_iter().flat_map(|open| iter::once(open.event).chain(open.members));
         closed.chain(holders).collect()

@@ -42,7 +42,7 @@ pub(super) fn of_opening(
             recipient.span = TimeSpan::since(0);
         }
     }
-    let about = opening.roles.iter().any(|served| served.about.is_some());
+    let about = opening.is_about_others();
     let of_tasks =
         !sampling.all_tasks && (request.tasks.is_some() || request.cgroups.is_some() && about);
     ensure!(

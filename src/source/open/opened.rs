@@ -39,6 +39,11 @@ pub(in crate::source) struct OpenedSource {
 }
 
 impl OpenedSource {
+    /// Returns the events whose records report the control groups of threads.
+    pub(in crate::source) fn membership_events(&self) -> impl Iterator<Item = &OpenEvent> {
+        self.events.iter().filter(|open| self.decoders[open.opening].cgroup.is_some())
+    }
+
     /// Closes all events except the first `kept`.
     pub(in crate::source) fn close_since(&mut self, kept: usize) {
         for open in self.events.drain(kept..) {

@@ -6,9 +6,7 @@ use anyhow::{Result, anyhow, bail};
 
 use crate::decode::btf::prototypes::BtfTypes;
 use crate::event::kind::function::typed::{TypedParameters, names_behind};
-use crate::event::kind::function::{
-    CodeLocation, FunctionLocation, FunctionName, ProbeKind, ProbeValues,
-};
+use crate::event::kind::function::{CodeLocation, FunctionLocation, FunctionName, ProbeKind};
 
 /// Types of the kernel without its modules.
 pub(super) const BTF: &str = "/sys/kernel/btf/vmlinux";
@@ -44,9 +42,7 @@ impl KernelParameters {
         let prototype = types
             .prototype(name)
             .ok_or_else(|| anyhow!("{BTF} does not describe this function; use arg1 to arg6"))?;
-        let typed = TypedParameters::at_paths(types, &prototype, &paths)?;
-        location.sites[0].arguments = typed.arguments;
-        location.values = ProbeValues::Fetched(typed.fields);
+        location.set_fields(TypedParameters::at_paths(types, &prototype, &paths)?);
         Ok(())
     }
 

@@ -13,9 +13,7 @@ use crate::base::matching::nearest::{did_you_mean, nearest};
 use crate::decode::btf::prototypes::BtfTypes;
 use crate::decode::ctypes::{ParameterLocation, Prototype};
 use crate::event::kind::function::typed::{TypedParameters, names_behind};
-use crate::event::kind::function::{
-    CodeLocation, FunctionLocation, FunctionName, ProbeKind, ProbeValues,
-};
+use crate::event::kind::function::{CodeLocation, FunctionLocation, FunctionName, ProbeKind};
 use crate::sys::machine::is_linux_since;
 use crate::sys::tracefs::Tracefs;
 
@@ -55,9 +53,7 @@ impl MachineFunctions {
             None => TypedParameters::all(types, &prototype, name),
         };
         let mut location = FunctionLocation::in_kernel(CString::new(name)?, 0);
-        location.sites[0].arguments = typed.arguments;
-        location.values = ProbeValues::Fetched(typed.fields);
-        location.omitted = typed.omitted;
+        location.set_fields(typed);
         Ok(location)
     }
 

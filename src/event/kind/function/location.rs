@@ -80,6 +80,13 @@ impl FunctionLocation {
         }
     }
 
+    /// Sets the fields of its samples: values that the kernel reads.
+    pub fn set_fields(&mut self, typed: TypedParameters) {
+        self.sites[0].arguments = typed.arguments;
+        self.values = ProbeValues::Fetched(typed.fields);
+        self.omitted = typed.omitted;
+    }
+
     /// Sets the fields of a return: those of `paths`, or the result. Its type and what it points to
     /// are read from `known` types.
     ///
@@ -91,9 +98,7 @@ impl FunctionLocation {
         paths: Option<&[&str]>,
     ) -> Result<()> {
         if let Some(paths) = paths {
-            let typed = TypedParameters::at_return(known, paths)?;
-            self.sites[0].arguments = typed.arguments;
-            self.values = ProbeValues::Fetched(typed.fields);
+            self.set_fields(TypedParameters::at_return(known, paths)?);
         } else if let Some((types, prototype)) = known {
             match TypedParameters::result_type(types, prototype) {
                 Ok(None) => {}

@@ -86,7 +86,8 @@ fn a_name_of_a_value_does_not_begin_with_an_underscore() {
         assert_eq!(
             refusal(name),
             format!(
-                "{name}: '_x': names that begin with `_` are fields of every sample; use another one"
+                "{name}: '_x': names that begin with `_` are fields of every sample; use another \
+                 one"
             )
         );
     }

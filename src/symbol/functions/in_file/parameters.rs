@@ -39,10 +39,9 @@ impl ProgramFile {
                 return Ok(());
             }
         };
-        location.omitted = typed.omitted;
-        if !typed.fields.is_empty() {
-            location.sites[0].arguments = typed.arguments;
-            location.values = ProbeValues::Fetched(typed.fields);
+        match typed.fields.is_empty() {
+            true => location.omitted = typed.omitted,
+            false => location.set_fields(typed),
         }
         Ok(())
     }
