@@ -102,6 +102,7 @@ fn a_sleep_lasts_from_its_entry_to_its_exit() {
 
 fn each_switch_to_a_task_ends_one_wait() {
     const ROUNDS: u32 = 1000;
+    let _busy = load::never_idle();
     let (mut first, second) = load::ping_pong(ROUNDS);
     let both = [first.pid(), second.pid()];
     let of = format!("{},{}", both[0], both[1]);
@@ -131,6 +132,7 @@ fn a_task_that_is_moved_is_counted() {
 }
 
 fn timers_that_wake_a_sleeper_are_never_early() {
+    let _busy = load::never_idle();
     let (load, _) = load::alternate(5, 20);
     let run = watch(&["hrtimer-latency"], load);
     let woke = |row: &Value| row["function"] == "hrtimer_wakeup";

@@ -48,6 +48,7 @@ fn samples_between_two_calls_show_the_function_that_ran() {
 
 fn the_emitted_states_of_a_task_are_its_sleeps() {
     const ROUNDS: u32 = 5;
+    let _busy = load::never_idle();
     let (load, _) = load::alternate(ROUNDS, 20);
     let pid = load.pid();
     let run = watch(&["trace", "-e", "task-state/-S -g/", "-p", &pid.to_string()], load);
