@@ -44,10 +44,10 @@ function m.init(opt)
   local name = expr_of("ksymbol(function)", expire, "text")
   expire:each(function(e)
     look(e)
-    local timer = armed:get(e.hrtimer)
-    if timer and timer.time <= missing[e._cpu] then armed:miss(e.hrtimer) end
-    timer = armed:close(e.hrtimer, e)
-    if timer then add(timer, e, math.max(0.0, e.now - timer.expires), e._cpu, name(e)) end
+    local timer = armed:close(e.hrtimer, e)
+    if not timer then return end
+    if timer.time <= missing[e._cpu] then unmatched() return end
+    add(timer, e, math.max(0.0, e.now - timer.expires), e._cpu, name(e))
   end)
 end
 return m

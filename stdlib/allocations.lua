@@ -31,7 +31,9 @@ function allocations.watch(opt)
   if a.name == f.name and a.filter == f.filter and a.attr.ptr == f.attr.ptr then
     error("--alloc and --free are the same event; pass the event that frees to --free", 0)
   end
-  local live = pending { "comm", "stack", "bytes", key = "pointer", keep = true, lost = "keep" }
+  local live = pending {
+    "comm", "stack", "bytes", key = "pointer", keep = opt.detail, lost = "keep",
+  }
   local alloc, free = evsel(a, { stack = opt.call_graph }), evsel(f, { all_tasks = true })
   local sources = { source(alloc, "ptr", "ptr"), source(alloc, "size", "bytes_alloc", "0") }
   local of, freed = exprs_of(sources, alloc, "number"), nil

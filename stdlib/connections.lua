@@ -1,9 +1,12 @@
 --- TCP connections, from their first event to their end.
 local tcp = require "sockets"
+local band = bit.band
 
 local connections = {}
 
 local IPPROTO_TCP, MSG_PEEK = 6, 2
+local SYN_SENT, SYN_RECV, ESTABLISHED = tcp.SYN_SENT, tcp.SYN_RECV, tcp.ESTABLISHED
+local FIN_WAIT1, LAST_ACK, CLOSE, LISTEN = tcp.FIN_WAIT1, tcp.LAST_ACK, tcp.CLOSE, tcp.LISTEN
 
 --- Returns the tables of connections that ended, and a function that adds one: `c` is its state,
 --- `e` the event that ended it. Without `has_bytes` the kernel does not report bytes.
@@ -49,7 +52,7 @@ function connections.watch(opt, watch)
     if c then owned_by(c, e) c.sent = c.sent + e.ret end
   end)
   moved("sock:sock_recv_length", function(e)
-    local c = bit.band(e.flags, MSG_PEEK) == 0 and open:get(e.sk)
+    local c = band(e.flags, MSG_PEEK) == 0 and open:get(e.sk)
     if c then owned_by(c, e) c.received = c.received + e.ret end
   end)
   if not sends then note("this kernel does not report bytes of sockets; Linux 6.3 and later do") end
@@ -57,16 +60,16 @@ function connections.watch(opt, watch)
   local older = kv { "comm", { "peer", tcp.peer_text }, count = "conns", title = "older" }
   watch("sock:inet_sock_set_state", opt, function(e)
     local sk, from, to = e.skaddr, e.oldstate, e.newstate
-    if to == tcp.SYN_SENT then
+    if to == SYN_SENT then
       open:open(sk, e, "failed", tcp.peer(e), e._pid, e._comm, 0, 0, 0, 0)
-    elseif to == tcp.SYN_RECV then
+    elseif to == SYN_RECV then
       open:open(sk, e, "accept", tcp.peer(e), 0, "-", 0, 0, 0, 0)
-    elseif from ~= tcp.LISTEN then
+    elseif from ~= LISTEN then
       local c = open:get(sk)
-      if c and to == tcp.ESTABLISHED and from == tcp.SYN_SENT then c.how = "connect" end
-      local closes = to == tcp.FIN_WAIT1 or to == tcp.LAST_ACK
+      if c and to == ESTABLISHED and from == SYN_SENT then c.how = "connect" end
+      local closes = to == FIN_WAIT1 or to == LAST_ACK
       if c and closes then owned_by(c, e) end
-      if c and to == tcp.CLOSE then c.ended = e._time - c.time end
+      if c and to == CLOSE then c.ended = e._time - c.time end
       if not c and closes then older:add(e._comm, tcp.peer(e)) end
     end
   end):filter "protocol == 6"

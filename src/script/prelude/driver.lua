@@ -31,8 +31,8 @@ local setmetatable = setmetatable
 -- A predicate, which also has `...`, belongs to the walk: the handler is not changed.
 -- Each event gets a view of its own, see view.lua.
 local source = [[
-local cursor, live, slots, order, handler, setmetatable, meta, met, hidden, rejected, tap, ctx,
-  weights, weight = ...
+local cursor, live, slots, order, handler, setmetatable, meta, met, hidden, rejected, left, tap,
+  ctx, weights, weight = ...
 local function one(...)
   local n = live.n + 1
   live.n, live.role = n, $role
@@ -61,8 +61,8 @@ return one, many
 local chosen = "if met(e) then $handle else rejected[0] = rejected[0] + 1 end"
 local counted = [[
 if cursor.s.pid ~= hidden then
-  cursor.left = cursor.left - 1
-  if cursor.left == 0 then cursor.stop = 1 end
+  left[0] = left[0] - 1
+  if left[0] == 0 then cursor.stop = 1 end
 end
 handler(e)]]
 
@@ -78,6 +78,8 @@ local function source_of(role, met, counting)
 end
 
 local ones, manies = {}, {}
+-- The number of events until -N is reached.
+local left = new("double[1]", math.huge)
 -- The number of events that the predicate of each role has rejected.
 local rejected = {}
 -- Events of a handler that is off count as handled.
@@ -100,8 +102,8 @@ function M.set(role, handler, met, hidden)
   rejected[role] = rejected[role] or new("double[1]")
   local chunk, meta = loadstring(text, "=perilune:driver"), view.meta(role)
   ones[role], manies[role] = chunk(
-    cursor, live, slots, order, handler, setmetatable, meta, met, hidden, rejected[role], tap, ctx,
-    weights, weight)
+    cursor, live, slots, order, handler, setmetatable, meta, met, hidden, rejected[role], left, tap,
+    ctx, weights, weight)
 end
 
 --- Returns how many events predicates have rejected so far: of the roles from `first` up to `last`.
@@ -114,10 +116,10 @@ function M.filtered(first, last)
 end
 
 --- Stops the walk behind the `left`th handled event; events that are hidden do not count.
-function M.limit(left) cursor.left = left end
+function M.limit(events) left[0] = events end
 
 --- Returns how many events remain until the limit.
-function M.left() return cursor.left end
+function M.left() return left[0] end
 
 --- Removes the handler of `role`; its events still count as handled.
 function M.clear(role) ones[role], manies[role] = idle_one, idle end

@@ -72,34 +72,75 @@ local function kept_event(state, recall)
   return event
 end
 
-local function getter(state, i)
-  return load(fill([[
-    local state, names, band = ...
-    return function()
-      local v, kinds = state.v$index, band(state.kinds, $mask)
-      if kinds == 0 then return v end
-      if kinds == $string then return names[v] end
-      return v ~= 0
-    end]], { index = i, mask = 0x101 * 2 ^ i, string = 2 ^ i }),
-    "=perilune:value")(state, names, band)
+-- Reads a state struct by name. In a trace the name is a constant, so nothing remains of the
+-- comparisons.
+local READ = [[
+local state, names, band, event, unknown = ...
+return function(_, name)
+  $fields
+  if name == "time" then return state.time end
+  if name == "delay" then return state.delay end
+  if name == "unsure" then return state.unsure ~= 0 end
+  if event and name == "event" then return event end
+  unknown(name)
+end]]
+local READ_FIELD = [[
+  if name == $field then
+    local v, kinds = state.v$index, band(state.kinds, $mask)
+    if kinds == 0 then return v end
+    if kinds == $string then return names[v] end
+    return v ~= 0
+  end]]
+
+-- Writes a field of an open state. As in READ, the name is a constant in a trace.
+local WRITE = [[
+local leaf, pointer, state, ids, intern, type, wrong, gone = ...
+return function(_, name, value)
+  local index, string, boolean
+  $fields
+  if not index then wrong(name) end
+  local kinds = 0
+  if type(value) ~= "number" then
+    if type(value) == "string" then value, kinds = ids[value] or intern(value), string
+    elseif type(value) == "boolean" then value, kinds = value and 1 or 0, boolean
+    else wrong(name, type(value)) end
+  end
+  if leaf(pointer, state.index, state.generation, index, value, kinds) == 0 then gone() end
+end]]
+
+--- Generates the function that writes the fields of the state that was read last.
+local function generate_set(plan, pointer, state)
+  local parts = {}
+  for i, field in ipairs(plan.fields) do
+    parts[i] = format("if name == %q then index, string, boolean = %d, %d, %d end",
+      field, i - 1, 2 ^ i, 2 ^ (8 + i))
+  end
+  local function wrong(name, kind)
+    if kind then
+      error(format("'%s' is a %s; it must be a number, a string or a boolean", name, kind), 3)
+    end
+    error(format("a state has no '%s' to write%s",
+      tostring(name), native.suggestion(tostring(name), plan.fields)), 3)
+  end
+  local function gone() error("this state was closed or replaced; get() it again", 3) end
+  return load(fill(WRITE, { fields = concat(parts, "\n") }), "=perilune:state")(
+    set_leaf, pointer, state, ids, intern, type, wrong, gone)
 end
 
 --- Returns an object that reads a state struct by name, and writes it through `set` if given.
 -- `key`, if given, is the name by which its key is read, unless a field has that name.
 local function reader(what, state, fields, keep, set, recall, key)
-  local getters = {
-    time = function() return state.time end,
-    delay = function() return state.delay end,
-    unsure = function() return state.unsure ~= 0 end,
-  }
-  local known = { "time", "delay", "unsure", "event", key }
-  if key then getters[key] = function() return state.key end end
+  local parts, known = {}, { "time", "delay", "unsure", "event", key }
   for i, field in ipairs(fields) do
-    getters[field], known[#known + 1] = getter(state, i), field
+    parts[i] = fill(READ_FIELD, {
+      field = format("%q", field), index = i, mask = 0x101 * 2 ^ i, string = 2 ^ i,
+    })
+    known[#known + 1] = field
   end
-  if keep then
-    local event = kept_event(state, recall)
-    function getters.event() return event end
+  if key then
+    parts[#parts + 1] = fill("if name == $key then return state.key end", {
+      key = format("%q", key),
+    })
   end
   local function unknown(name)
     if name == "event" then
@@ -108,12 +149,10 @@ local function reader(what, state, fields, keep, set, recall, key)
     error(format("%s has no '%s'%s",
       what, tostring(name), native.suggestion(tostring(name), known)), 3)
   end
+  local event = keep and kept_event(state, recall) or nil
   return setmetatable({}, {
-    __index = function(_, name)
-      local get = getters[name]
-      if not get then unknown(name) end
-      return (get())                                       -- no tail call: see view.lua
-    end,
+    __index = load(fill(READ, { fields = concat(parts, "\n") }), "=perilune:state")(
+      state, names, band, event, unknown),
     __newindex = set or function()
       error(what .. " is closed; only what get() returns can be written", 2)
     end,
@@ -201,28 +240,7 @@ function env.pending(spec)
   local keep, object, pointer = plan.keep ~= 0, {}, cast("void *", plan.pointer)
   local closed_address, read_address = native.state(plan.id)
   local closed, read = cast(State, closed_address), cast(State, read_address)
-  -- The kinds are tables: a power that is not a constant is a call of pow.
-  local index_of, string_kind, boolean_kind = {}, {}, {}
-  for i, field in ipairs(plan.fields) do
-    index_of[field], string_kind[field], boolean_kind[field] = i, 2 ^ i, 2 ^ (8 + i)
-  end
-
-  local function set(_, name, value)
-    local i, kinds = index_of[name], 0
-    if not i then
-      error(format("a state has no '%s' to write%s",
-        tostring(name), native.suggestion(tostring(name), plan.fields)), 2)
-    end
-    if type(value) == "string" then value, kinds = ids[value] or intern(value), string_kind[name]
-    elseif type(value) == "boolean" then value, kinds = value and 1 or 0, boolean_kind[name]
-    elseif type(value) ~= "number" then
-      error(format("'%s' is a %s; it must be a number, a string or a boolean",
-        name, type(value)), 2)
-    end
-    if set_leaf(pointer, read.index, read.generation, i - 1, value, kinds) == 0 then
-      error("this state was closed or replaced; get() it again", 2)
-    end
-  end
+  local set = generate_set(plan, pointer, read)
   local function recall() recall_leaf(pointer) end
   local result, live =
     reader("what close() returned", closed, plan.fields, keep, nil, recall),

@@ -230,7 +230,7 @@ local function name_counts(role, names)
     for _, name in ipairs(all) do group.at[name] = group.at[name] or i - 1 end
   end
   local getters, copies = view.getters_of(role), view.copies_of(role)
-  if group[1] and getters["_counts." .. group[1]] then
+  if group[1] and rawget(getters, "_counts." .. group[1]) then
     getters._counts, copies._counts = counts(role, function(s, at)
       return getters["_counts." .. group[at + 1]](s)
     end)
@@ -244,7 +244,7 @@ function exports.offer_fields(role, name, names)
   name_counts(role, names)
   for row = 0, #rows do
     local field = rows[row].name
-    if not getters[field] then
+    if not rawget(getters, field) then
       getters[field] = function()
         return error(native.missing(field, name), 2)
       end

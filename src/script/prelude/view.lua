@@ -27,21 +27,24 @@ ffi.cdef [[
     int32_t pid, tid;                                     // -1 for a task that is being released
     uint16_t cpu, ev, raw_size, chain_len;
   } perilune_slot;
+  // LuaJIT compiles what a cdata of at most 16 bytes in an upvalue contains to constant addresses.
   typedef struct {
     const perilune_slot *s;
     uint32_t at, stop;
-    double left;                   // events until -N is reached
   } perilune_cursor;
+  typedef struct {
+    double n, role;
+  } perilune_live;
 ]]
 
-local cast, typeof, fstr, tonumber, type, error =
-  ffi.cast, ffi.typeof, ffi.string, tonumber, type, error
+local cast, metatype, typeof, fstr, tonumber, type, error =
+  ffi.cast, ffi.metatype, ffi.typeof, ffi.string, tonumber, type, error
 local setmetatable, metatable_of, xpcall, rawget = setmetatable, debug.getmetatable, xpcall, rawget
 local band, rshift = require "bit".band, require "bit".rshift
 local int64 = typeof "int64_t"
 
 local nowhere = ffi.new("perilune_slot", { time = -1, ev = 0xffff })
-local cursor = ffi.new("perilune_cursor", { s = nowhere, left = math.huge })
+local cursor = ffi.new("perilune_cursor", { s = nowhere })
 local text_len = cast("uint32_t (*)(const uint8_t *, uint32_t)", native.text_len)
 local loc_at = cast(
   "const uint8_t *(*)(const perilune_slot *, uint32_t, uint32_t, uint32_t)", native.loc_at)
@@ -70,7 +73,8 @@ end
 -- the text. Comparing two words costs less than searching for the end of the text and for its
 -- string.
 local TEXTS, TEXT_BITS, words = 128, 7, typeof "const uint64_t *"
-local cached, texts = typeof("uint64_t[?]")(2 * TEXTS), {}
+local texts = { memory = typeof("uint64_t[?]")(2 * TEXTS) }
+local cached = cast("uint64_t *", texts.memory)            -- a constant in compiled code
 for i = 0, TEXTS - 1 do texts[i] = "" end
 
 --- Returns the text in the 16 bytes at `p`, up to the first NUL.
@@ -120,24 +124,20 @@ local scope = {
   I64 = typeof "int64_t *", F64 = typeof "const double *",
 }
 
---- Returns the getters of the underscore fields, which every sample has.
-local function sample_getters(event, per_thread)
-  return {
-    _time = function(s) return s.time end,
-    _cpu = function(s) return s.cpu end,
-    _pid = function(s) return s.pid end,
-    _tid = function(s) return s.tid end,
-    _comm = comm,
-    _instance = per_thread and function(s) return s.tid end or function(s) return s.cpu end,
-    _event = function() return event end,
-    _stack = stack_of,
-    _function = function(s) return (function_of(ctx, s)) end,
-    _period = function(s) return (exact(cast(int64, s.period))) end,
-    _ip = function(s) return (exact(cast(int64, s.ip))) end,
-    _addr = function(s) return (exact(cast(int64, s.addr))) end,
-    _text = function(s) local p = text_of(ctx, s) return (fstr(p, text_size(ctx))) end,
-  }
-end
+-- The underscore fields that every sample has.
+local SAMPLE = {
+  _time = function(s) return s.time end,
+  _cpu = function(s) return s.cpu end,
+  _pid = function(s) return s.pid end,
+  _tid = function(s) return s.tid end,
+  _comm = comm,
+  _stack = stack_of,
+  _function = function(s) return (function_of(ctx, s)) end,
+  _period = function(s) return (exact(cast(int64, s.period))) end,
+  _ip = function(s) return (exact(cast(int64, s.ip))) end,
+  _addr = function(s) return (exact(cast(int64, s.addr))) end,
+  _text = function(s) local p = text_of(ctx, s) return (fstr(p, text_size(ctx))) end,
+}
 
 local STALE =
   "the record `e` is valid during its handler only; keep values, or use pending{keep=true}"
@@ -145,7 +145,7 @@ local STALE =
 -- Number and role of the valid view, which reads the slot under the cursor; NO_ROLE outside
 -- handlers. Views of visits (by a printer or a condition) have negative numbers.
 local NO_ROLE = -1
-local live = { n = 0, role = NO_ROLE, visits = 0 }
+local live = ffi.new("perilune_live", { n = 0, role = NO_ROLE })
 scope.live = live
 local role_of_meta = {}                                    -- metatable of a view → role
 local views = {}                                           -- role → { getters, copies, name, meta }
@@ -162,19 +162,38 @@ local function is_live(it)
   return mt and role_of_meta[mt] == live.role and rawget(it, "#") == live.n
 end
 
+-- The function that reads a field. It is loaded for each role: LuaJIT compiles the upvalues of a
+-- function that exists once to constants.
+local READ = [[
+local role, live, cursor, getters, rawget, error, STALE = ...
+return function(self, k)
+  if role ~= live.role or rawget(self, "#") ~= live.n then return error(STALE, 2) end
+  return (getters[k](cursor.s))
+end]]
+
+--- Returns an object that finds the functions of a table by name. Compiled code has them as
+-- constants, while it searches a table in each run of a trace. A function that compiled code has
+-- called is therefore never replaced. `missing(name)` returns the function of a name that the table
+-- does not have.
+local function constants(functions, missing)
+  setmetatable(functions, { __index = function(_, name) return missing(name) end })
+  return metatype(typeof "struct {}", { __index = functions })()
+end
+
 --- Creates the views of `role`. `source` is Lua that returns a table of getters; see view.rs.
 local function make(role, name, source, event, per_thread)
   local getters, copies = assert(loadstring(source, "=perilune:view"))(scope, role)
-  for k, f in pairs(sample_getters(event, per_thread)) do getters[k] = f end
-  local function read(self, k)
-    if role ~= live.role or rawget(self, "#") ~= live.n then return error(STALE, 2) end
-    local get = getters[k]
-    if not get then
+  for k, f in pairs(SAMPLE) do getters[k] = f end
+  getters._instance = per_thread and SAMPLE._tid or SAMPLE._cpu
+  getters._event = function() return event end
+  local found = constants(getters, function(k)
+    return function()
       return error(("%s has no field '%s'%s"):format(
-        name, tostring(k), nearest(role, tostring(k))), 2)
+        name, tostring(k), nearest(role, tostring(k))), 3)
     end
-    return (get(cursor.s))
-  end
+  end)
+  local read = loadstring(READ, "=perilune:view")(
+    role, live, cursor, found, rawget, error, STALE)
   local mt = { __index = read, __metatable = false,
     __newindex = function() return error("the record `e` cannot be written", 2) end,
     __tostring = function() return "event " .. name end }
@@ -193,6 +212,7 @@ local M = {
   copies_of = copies_of, nowhere = nowhere,
   make = make, role_of = role_of, ctx = ctx, printing = false, noting = false, scope = scope,
   comm_of = comm_of, own_comm = comm, stack_of = stack_of, met = met, nearest = nearest,
+  constants = constants,
 }
 
 --- Returns the metatable of a role's views.
@@ -205,14 +225,14 @@ function M.show(slot)
   return show_leaf(ctx, slot)
 end
 
--- Number of the valid view before the visit.
-local before = 0
+-- Minus the number of visits; number of the valid view before the visit.
+local visits, before = 0, 0
 
 --- Calls f with a view of the record at `slot`, which must not change until f returns; returns the
 -- results of xpcall. Meanwhile no event is printed and no other record is visited.
 function M.visit(slot, f, explain)
-  local s, role, n, visit = cursor.s, live.role, live.n, live.visits - 1
-  live.visits, before = visit, n
+  local s, role, n, visit = cursor.s, live.role, live.n, visits - 1
+  visits, before = visit, n
   cursor.s, live.role, live.n, M.printing = slot, slot.ev, visit, true
   local ok, result = xpcall(f, explain, setmetatable({ ["#"] = visit }, views[slot.ev].meta))
   cursor.s, live.role, live.n, M.printing = s, role, n, false
@@ -263,12 +283,7 @@ function hooks.kept(pointer, key)
   local v = views[s.ev]
   if not v then return error("no event was kept", 3) end
   -- Prefers the getters for copies: the cursor points to another event.
-  local get = v.copies[key] or v.getters[key]
-  if not get then
-    return error(("%s has no field '%s'%s"):format(
-      v.name, tostring(key), nearest(s.ev, tostring(key))), 3)
-  end
-  return get(s)
+  return (v.copies[key] or v.getters[key])(s)
 end
 
 return M
