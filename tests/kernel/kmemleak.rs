@@ -359,6 +359,7 @@ fn allocations_beyond_the_limit_are_dropped_and_counted() {
         "--free",
         "kmem:kfree",
         "--json",
+        "--detail",
         "--replay",
         replay,
     ]);
