@@ -22,8 +22,8 @@ end
 
 --- Watches the event of --alloc in the watched tasks, and that of --free in all tasks. The memory
 --- is the attribute ptr= of each, or its field `ptr`; the size is size=, or `bytes_alloc`. Returns
---- the live allocations by address, each with `comm`, `stack` and `bytes`, and its event as
---- `event`. An allocation whose free may be among lost events is `unsure`.
+--- the live allocations by address, each with `comm`, `stack` and `bytes`, and with opt.detail its
+--- event as `event`. An allocation whose free may be among lost events is `unsure`.
 ---@param opt perilune.Options
 ---@return perilune.Pending
 function allocations.watch(opt)

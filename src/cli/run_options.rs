@@ -53,7 +53,7 @@ fn watching() -> Vec<OptionRow> {
             "run at SCHED_RR priority 1 (at most 50 % of a CPU) to lose fewer events on a busy \
              machine"),
         ("budget", None, Text, "PCT", "",
-            "limit the cost to PCT percent of the CPUs: record 1 in N events, and estimate"),
+            "limit the cost to PCT percent of the CPUs: record a part of the events, and estimate"),
         ("strict", None, Flag, "", "", "end a run that exceeds --budget, instead of estimating"),
         ("order", None, Flag, "", "", "deliver the events of all CPUs in time order"),
         ("no-order", None, Flag, "", "", "deliver the events as they arrive"),

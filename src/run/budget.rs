@@ -5,9 +5,14 @@
 //! `docs/budget.md` has the definitions and the limits.
 
 mod controller;
+mod slices;
+mod switching;
+
+use std::rc::Rc;
 
 use anyhow::{bail, ensure};
 
+use super::catalog::MachineCatalog;
 use super::request::{CountingPlace, RunRequest};
 use crate::base::report::draw::{BudgetStats, Level};
 use crate::event::sampling::{CallGraph, StackSampling};
@@ -18,11 +23,13 @@ use crate::script::option::value::OptionValue;
 use crate::source::counts::Tally;
 use crate::source::live::Live;
 use crate::source::request::{Opening, SourceRequest};
+use crate::stat::weight::EventWeight;
 use crate::sys::clock::monotonic_ns;
 use crate::sys::machine;
 use crate::sys::tracefs::Tracefs;
 use crate::sys::tracepoint_overhead::{self, StackCopy};
 use controller::{Controller, Load, Prices, primes};
+use slices::Slices;
 
 /// Prices of this machine's kind, in nanoseconds, if they cannot be measured.
 const USUAL: Prices = Prices { record: 300.0, skipped: 80.0 };
@@ -48,6 +55,15 @@ pub(super) struct BudgetKeeper {
     decided: CostReading,
     learned: CostReading,
     highest: u64,
+    /// The slices of time in which events are on; None if they are always on.
+    slices: Option<Slices>,
+    /// When the last slice ended, as a time of the run.
+    slice_ended: f64,
+    /// The events of each CPU until the last decision, and the highest rate of a CPU before it, in
+    /// events per nanosecond.
+    counted: Vec<u64>,
+    rate: f64,
+    weight: Rc<EventWeight>,
     seed: u64,
     has_warned: bool,
     /// Whether a warning about prices that could not be measured is due.
@@ -137,11 +153,13 @@ impl BudgetKeeper {
     pub(super) fn begin(
         request: &RunRequest,
         openings: &[Opening],
-        tracefs: Option<&Tracefs>,
+        catalog: &MachineCatalog,
+        context: &SharedContext,
     ) -> Option<BudgetKeeper> {
         let share = request.options.budget?;
         let stacks = openings.iter().filter_map(|one| one.sampling.stack).map(copied).max();
-        let prices = tracefs.and_then(|tracefs| prices(tracefs, stacks.unwrap_or_default()));
+        let prices =
+            catalog.tracefs().and_then(|tracefs| prices(tracefs, stacks.unwrap_or_default()));
         Some(BudgetKeeper {
             share,
             is_strict: request.options.strict,
@@ -151,6 +169,11 @@ impl BudgetKeeper {
             decided: CostReading::default(),
             learned: CostReading::default(),
             highest: 1,
+            slices: None,
+            slice_ended: 0.0,
+            counted: Vec::new(),
+            rate: 0.0,
+            weight: context.weight(),
             seed: monotonic_ns(),
             has_warned: false,
             is_unmeasured: prices.is_none(),
@@ -165,14 +188,22 @@ impl BudgetKeeper {
         (self.decided, self.learned) = (self.begin, self.begin);
     }
 
-    /// Decides anew how far events are thinned, after a drain. Returns whether the run must end
-    /// because it exceeds its budget.
-    pub(super) fn check(&mut self, live: &Live, context: &SharedContext) -> bool {
+    /// Decides anew how far events are thinned, after a drain; `next_report` is the time of the
+    /// next report. Returns whether the run must end because it exceeds its budget.
+    pub(super) fn check(
+        &mut self,
+        live: &mut Live,
+        context: &SharedContext,
+        next_report: f64,
+    ) -> bool {
+        self.switch_on_if_due(live, next_report);
         let (now, tally) = (monotonic_ns(), live.tally());
         let since = now.saturating_sub(self.decided.at);
         let samples = tally.samples - self.decided.tally.samples;
-        if since < SOON_NS || since < LATE_NS && samples < SOON_SAMPLES {
-            return false;
+        match &self.slices {
+            Some(slices) if !slices.can_decide() => return false,
+            None if since < SOON_NS || since < LATE_NS && samples < SOON_SAMPLES => return false,
+            _ => {}
         }
         if std::mem::take(&mut self.is_unmeasured) {
             context.note(Level::Warning, UNMEASURED);
@@ -180,10 +211,11 @@ impl BudgetKeeper {
         let reading = CostReading { at: now, own_ns: self.decided.own_ns, tally };
         let load = reading.load_since(&self.decided, self.cpus);
         self.decided = reading;
+        self.learn_rate(live, load.capacity / self.cpus);
         let mut reroll = false;
         if now.saturating_sub(self.learned.at) >= SECOND_NS {
             self.learn(CostReading::now(tally));
-            reroll = self.controller.one_in() > 1;
+            reroll = self.controller.thinning().one_in > 1;
         }
         if self.is_strict {
             return self.exceeded.is_some();
@@ -192,6 +224,7 @@ impl BudgetKeeper {
         if changed.is_some() || reroll {
             self.thin(live);
         }
+        self.slice(live, next_report);
         if changed.is_some() {
             self.warn(context);
         }
@@ -210,7 +243,7 @@ impl BudgetKeeper {
     }
 
     fn thin(&mut self, live: &Live) {
-        let one_in = self.controller.one_in();
+        let one_in = self.controller.thinning().one_in;
         if one_in == 1 {
             return live.thin(|| 1);
         }
@@ -224,13 +257,13 @@ impl BudgetKeeper {
         self.highest = self.highest.max(choices[choices.len() - 1]);
     }
 
-    /// Warns once if the events exceed the budget even without records.
+    /// Warns once if no thinning is enough.
     fn warn(&mut self, context: &SharedContext) {
         let budget = percent(self.share);
         if self.controller.is_hopeless() && !std::mem::replace(&mut self.has_warned, true) {
             let text = format!(
-                "--budget {budget}: the events exceed it even if none is recorded; watch fewer \
-                 events or CPUs"
+                "--budget {budget}: the run exceeds it even if it records next to nothing; watch \
+                 fewer events or CPUs, or report less often"
             );
             context.note(Level::Warning, &text);
         }
@@ -267,7 +300,7 @@ pub(super) fn summary(stats: &BudgetStats) -> String {
     let shown = |of_hundred: f64| percent(of_hundred / 100.0);
     let thinned = match stats.one_in_max {
         1 => "every event was recorded".to_owned(),
-        n => format!("at least 1 in {n} events was recorded"),
+        n => format!("a record stands for at most {n} events"),
     };
     format!(
         "the run cost {} of the watched CPUs ({} own CPU time, {} in the traced tasks), its budget \

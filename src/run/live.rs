@@ -65,7 +65,7 @@ pub(super) fn run(
     let cpus = of_rings(&scope.cpus, &mut openings);
     let exports = Exports::begin(settings, host.context())?;
     budget::weigh(request, &roles, &mut openings, scope.tasks.is_some())?;
-    let mut budget = BudgetKeeper::begin(request, &openings, catalog.tracefs());
+    let mut budget = BudgetKeeper::begin(request, &openings, &catalog, host.context());
     let own_tid = own_tid(&catalog, &roles)?;
     let own_tids = own_tid.into_iter().chain(exports.tids()).collect();
     let mut source = source_request(&mut host, request, scope, cpus, own_tids, workload.as_ref());
@@ -116,7 +116,7 @@ pub(super) fn run(
         tasks,
         &mut upkeep,
     );
-    live.disable();
+    upkeep.disable(&mut live);
     let counted = upkeep.counts.end_run(&mut host, &live);
     upkeep.changes.stop(&live);
     let ended = workload::ended(workload.as_mut());
@@ -203,6 +203,14 @@ impl Upkeep {
         let boost = raise_priority(settings, host.context());
         Upkeep { boost, changes: MachineChanges::begin(live), counts, budget }
     }
+
+    /// Disables the events.
+    fn disable(&mut self, live: &mut Live) {
+        // The length of the slice is the time in which events were on.
+        let now = live.now();
+        self.budget.iter_mut().for_each(|budget| budget.end_slice(live, now));
+        live.disable();
+    }
 }
 
 /// Delivers events until the run ends.
@@ -219,11 +227,17 @@ fn watch(
     let mut pace = DrainPace::new(workload.is_some() || tasks.is_some());
     loop {
         live.switch(&host.take_switches())?;
+        let report = schedule.report_at().min(schedule.end);
+        let (in_slice, slice_ms) = upkeep
+            .budget
+            .as_ref()
+            .map_or((false, f64::INFINITY), |b| (b.is_in_slice(), b.wait_ms(live, report)));
         // With ordering, an item is due only once the horizon has passed it; a shorter wait would
-        // spin.
-        let due = (schedule.next(host) - live.horizon()).min(schedule.end - live.now());
+        // spin. Timers wait for the end of a slice.
+        let next = if in_slice { report } else { schedule.next(host) };
+        let due = (next - live.horizon()).min(schedule.end - live.now());
         // Drain early the first time, so that the user sees output soon.
-        let wait = if first { 10.0 } else { (due / 1e6).clamp(0.0, pace.wait_ms()) };
+        let wait = if first { 10.0 } else { (due / 1e6).clamp(0.0, pace.wait_ms().min(slice_ms)) };
         first = false;
         live.mute(!show.listens());
         let typed = live.wait(wait.ceil() as i32)?;
@@ -238,12 +252,17 @@ fn watch(
         if signal::take_report_request() {
             schedule.ask(live.now());
         }
-        deliver_due(host, live, show, schedule, &mut upkeep.counts)?;
+        let report = schedule.report_at().min(schedule.end);
+        if !upkeep.budget.as_mut().is_some_and(|budget| budget.holds(live, report)) {
+            deliver_due(host, live, show, schedule, &mut upkeep.counts)?;
+        }
         pace.drained(host.context().printed());
         upkeep.boost.iter_mut().for_each(RtBoost::update);
         let context = host.context().clone();
         upkeep.changes.check(live, &context, host);
-        let exceeds = upkeep.budget.as_mut().is_some_and(|budget| budget.check(live, &context));
+        let report = schedule.report_at().min(schedule.end);
+        let exceeds =
+            upkeep.budget.as_mut().is_some_and(|budget| budget.check(live, &context, report));
         if exceeds || host.ended() || quit || over || show.closed() || live.now() >= schedule.end {
             return Ok(());
         }

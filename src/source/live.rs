@@ -78,6 +78,8 @@ pub struct Live {
     has_removed_roles: bool,
     /// Whether the events have been disabled.
     is_disabled: bool,
+    /// Whether the events that can be thinned are off for a while.
+    is_paused: bool,
     /// The ring whose counts and records are compared next.
     next_compared: usize,
     /// Whether the records of an event are handled as soon as they can be merged.
@@ -149,6 +151,7 @@ impl Live {
             unscheduled: Unscheduled::default(),
             has_removed_roles: false,
             is_disabled: false,
+            is_paused: false,
             next_compared: 0,
             wakes_at_once,
         })

@@ -14,6 +14,7 @@ use super::{
     word::{Word, words},
 };
 use crate::base::report::draw::Bucket;
+use crate::stat::weight::Variance;
 use estimate::HistEstimate;
 use std::cmp::Ordering;
 use std::rc::Rc;
@@ -251,7 +252,7 @@ impl Histograms {
         self.counts.resize(self.counts.len() + self.stride, 0);
         self.sums.push(0.0);
         if let Some(estimate) = &mut self.estimate {
-            estimate.variances.resize(self.counts.len(), 0.0);
+            estimate.variances.resize(self.counts.len(), Variance::default());
         }
         self.keys.insert(key)
     }

@@ -13,6 +13,7 @@ use super::{
     word::Word,
 };
 use estimate::KvEstimate;
+pub use estimate::KvVariances;
 pub use leaf::{FIRST_SHIFT, MORE, NAME};
 use std::cmp::Ordering;
 use std::rc::Rc;
@@ -63,8 +64,6 @@ pub struct Folded {
     pub count: u64,
     /// Their sums.
     pub sums: Vec<Sum>,
-    /// Variances of count and sums; empty if they are exact.
-    pub variances: Vec<f64>,
 }
 
 /// One row.
@@ -76,8 +75,8 @@ pub struct KvRow<'a> {
     pub count: u64,
     /// Its sums.
     pub sums: &'a [Sum],
-    /// Variances of the count, then of the sums; empty if they are exact.
-    pub variances: &'a [f64],
+    /// Variances of the count, then of the sums.
+    pub variances: KvVariances<'a>,
     /// The string id of its name.
     pub name: Option<u32>,
 }
@@ -228,7 +227,6 @@ impl Kv {
         }
         if let Some(estimate) = &mut self.estimate {
             estimate.keep(self.keys.len(), &survivors);
-            self.folded.variances.clone_from(&estimate.folded);
         }
         gather(&mut self.counts, 1, &survivors);
         gather(&mut self.names, 1, &survivors);
@@ -278,7 +276,6 @@ impl Kv {
         sums.for_each(|(into, sum)| into.merge(sum));
         if let (Some(into), Some(other)) = (&mut self.estimate, &other.estimate) {
             into.merge_folded(other);
-            self.folded.variances.clone_from(&into.folded);
         }
     }
 
@@ -289,7 +286,7 @@ impl Kv {
             key: self.keys.key(row),
             count: self.counts.get(row).copied().unwrap_or(0),
             sums: self.sums.get(sums).unwrap_or_default(),
-            variances: self.estimate.as_ref().map_or(&[], |estimate| estimate.row(row)),
+            variances: self.estimate.as_ref().map(|estimate| estimate.row(row)).unwrap_or_default(),
             name: self.names.get(row).copied().flatten(),
         }
     }

@@ -12,7 +12,7 @@ use super::{
     leaf::Leaf,
     strings::Marks,
     sum::Sum,
-    weight::{EventWeight, error_of, variance_of},
+    weight::{EventWeight, Variance, error_of},
     word::{Word, words},
 };
 use hdrhistogram::Histogram;
@@ -60,14 +60,14 @@ pub struct Timing {
     total: Sum,
     min: f64,
     max: f64,
-    /// Variances of the count and of the total; 0 if they are exact.
-    variances: (f64, f64),
+    /// Variances of the count and of the total.
+    variances: (Variance, Variance),
     histogram: Histogram<u32>,
 }
 
 impl Timing {
     fn new(histogram: Histogram<u32>) -> Timing {
-        let (total, variances) = (Sum::default(), (0.0, 0.0));
+        let (total, variances) = (Sum::default(), Default::default());
         Timing { count: 0, total, min: f64::INFINITY, max: 0.0, variances, histogram }
     }
 
@@ -79,16 +79,6 @@ impl Timing {
     /// Returns their sum.
     pub fn total(&self) -> Sum {
         self.total
-    }
-
-    /// Returns the errors of the count and of their sum; 0 if they are exact.
-    pub fn errors(&self) -> (f64, f64) {
-        (error_of(self.variances.0), error_of(self.variances.1))
-    }
-
-    /// Returns the variance of the count.
-    pub fn variance(&self) -> f64 {
-        self.variances.0
     }
 
     /// Returns the minimum; 0 if there is none.
@@ -120,13 +110,15 @@ impl Timing {
         })
     }
 
-    fn merge(&mut self, other: &Timing) {
+    fn merge(&mut self, other: &Timing, weight: Option<&EventWeight>) {
         self.count += other.count;
         self.total.merge(&other.total);
         self.min = self.min.min(other.min);
         self.max = self.max.max(other.max);
-        self.variances.0 += other.variances.0;
-        self.variances.1 += other.variances.1;
+        if let Some(weight) = weight {
+            self.variances.0.merge(other.variances.0.value(weight));
+            self.variances.1.merge(other.variances.1.value(weight));
+        }
         // Cannot fail: the histogram resizes itself, and the values in `other` were clamped.
         let _ = self.histogram.add(&other.histogram);
     }
@@ -166,6 +158,17 @@ impl Latency {
     /// Adds the weight of each event instead of 1, if there is one.
     pub fn with_weight(self, weight: Option<Rc<EventWeight>>) -> Latency {
         Latency { weight, ..self }
+    }
+
+    /// Returns the errors of the count and of the total of a row; None if they are exact.
+    pub fn errors(&self, timing: &Timing) -> Option<(f64, f64)> {
+        let (weight, (count, total)) = (self.weight.as_ref()?, &timing.variances);
+        Some((error_of(count.value(weight)), error_of(total.value(weight))))
+    }
+
+    /// Returns the variance of the count of a row; None if it is exact.
+    pub fn variance(&self, timing: &Timing) -> Option<f64> {
+        Some(timing.variances.0.value(self.weight.as_ref()?))
     }
 
     /// Returns whether counts and totals are estimates.
@@ -209,22 +212,23 @@ impl Latency {
     #[inline(always)]
     pub(super) fn add_at(&mut self, row: usize, ns: f64) {
         match &self.weight {
-            None => self.add_times(row, ns, 1.0),
+            None => self.add_times(row, ns, None),
             Some(weight) => {
-                let weight = weight.get();
-                self.add_weighted(row, ns, weight);
+                let weight = weight.clone();
+                self.add_weighted(row, ns, &weight);
             }
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn add_weighted(&mut self, row: usize, ns: f64, weight: f64) {
-        self.add_times(row, ns, weight);
+    fn add_weighted(&mut self, row: usize, ns: f64, weight: &EventWeight) {
+        self.add_times(row, ns, Some(weight));
     }
 
     #[inline(always)]
-    fn add_times(&mut self, row: usize, ns: f64, weight: f64) {
+    fn add_times(&mut self, row: usize, ns: f64, estimated: Option<&EventWeight>) {
+        let weight = estimated.map_or(1.0, EventWeight::get);
         let Some(timing) = self.timings.get_mut(row) else { return };
         timing.count += weight as u64;
         timing.total.add(ns * weight);
@@ -237,9 +241,9 @@ impl Latency {
         // Cannot fail: the histogram resizes itself up to the maximum, and the value is clamped to
         // that.
         let _ = timing.histogram.record_n((ns.min(LONGEST_NS) + 0.5) as u64, weight as u32);
-        if weight > 1.0 {
-            timing.variances.0 += variance_of(weight);
-            timing.variances.1 += ns * ns * variance_of(weight);
+        if let Some(weight) = estimated {
+            timing.variances.0.add(weight, 1.0);
+            timing.variances.1.add(weight, ns);
         }
         let grown = timing.histogram.distinct_values() - before;
         if grown > 0 {
@@ -270,7 +274,7 @@ impl Latency {
         let folded = self.folded.get_or_insert_with(|| Timing::new(empty_histogram()));
         for (row, timing) in self.timings.iter().enumerate() {
             if next.next_if(|survivor| **survivor as usize == row).is_none() {
-                folded.merge(timing);
+                folded.merge(timing, self.weight.as_deref());
                 self.folded_keys += 1;
                 self.losses.evicted += 1;
                 self.bytes -= (timing.bytes() + self.keys.bytes_per_key()).min(self.bytes);
@@ -331,14 +335,14 @@ impl Aggregate for Latency {
             };
             if let Some(timing) = self.timings.get_mut(row) {
                 let before = timing.bytes();
-                timing.merge(from);
+                timing.merge(from, other.weight.as_deref());
                 self.bytes += timing.bytes() - before;
             }
             self.fold_if_full();
         }
         if let Some(from) = &other.folded {
             let into = self.folded.get_or_insert_with(|| Timing::new(empty_histogram()));
-            into.merge(from);
+            into.merge(from, other.weight.as_deref());
             self.folded_keys += other.folded_keys;
         }
     }

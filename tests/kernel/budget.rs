@@ -4,12 +4,14 @@
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
 
-use crate::live::{live_tests, skip_anywhere};
+use crate::live::live_tests;
 use crate::load::{self, CALLS, Load};
 use crate::tool::{Run, Tool};
 
 live_tests! {
     a_heavy_load_stays_within_its_budget_and_its_counts_within_their_errors,
+    events_whose_counts_exceed_the_budget_are_on_in_slices_of_time,
+    the_errors_of_slices_cover_a_load_that_is_slower_in_them,
     a_light_load_is_not_thinned_and_its_counts_are_exact,
     a_strict_run_ends_when_it_exceeds_its_budget,
     what_cannot_be_estimated_is_refused_with_a_reason,
@@ -33,6 +35,63 @@ fn estimates(run: &Run) -> BTreeMap<i64, (f64, f64)> {
     all
 }
 
+/// Returns each system call with its true and its estimated count, and the error of that.
+fn judged(run: &Run, truth: &BTreeMap<i64, u64>) -> Vec<(i64, f64, f64, f64)> {
+    let estimates = estimates(run);
+    let of = |(number, _): &(i64, u64)| {
+        let (count, variance) = estimates.get(number).copied().unwrap_or_default();
+        (*number, truth[number] as f64, count, variance.sqrt())
+    };
+    CALLS.iter().map(of).collect()
+}
+
+/// Watches two loads of 8,000,000 calls each with a budget. Returns the calls as [`judged`], and
+/// the object `stats`.
+fn watched_in_slices(loads: [Load; 2]) -> (Vec<(i64, f64, f64, f64)>, serde_json::Value) {
+    let mut truth = load::numbers_of(BURSTS * 1000, 0);
+    for (number, count) in load::numbers_of(BURSTS * 1000, 1) {
+        *truth.entry(number).or_default() += count;
+    }
+    let [one, other] = &loads;
+    let event = calls_of([one, other]);
+    // One report: the parts of the errors of several that come from slower tasks would add up.
+    let limit = ["--budget", "1%", "--stats", "-i", "60000"];
+    let tool = Tool::attach(&[&["top", "-e", &event, "-k", "id"], &limit[..]].concat());
+    let [one, mut other] = loads;
+    other.start();
+    one.run();
+    other.wait();
+    let run = tool.finish();
+    let stats = run.of("stats").next().expect("--stats prints an object").clone();
+    let cost = stats["cost_percent"].as_f64().expect("the cost is a number");
+    assert!(cost <= 1.2, "{stats} {}", run.stderr);
+    (judged(&run, &truth), stats)
+}
+
+/// Two million calls a second: counting them costs some 5 % of two CPUs.
+const BURSTS: u64 = 8000;
+
+fn events_whose_counts_exceed_the_budget_are_on_in_slices_of_time() {
+    let (judged, stats) =
+        watched_in_slices([0, 1].map(|seed| load::paced_calls(BURSTS, 1000, 1000, seed)));
+    for (number, truth, count, error) in &judged {
+        assert!((count - truth).abs() <= 2.0 * error, "{number}: {judged:?} {stats}");
+        // The samples of the other calls are too few for this.
+        if *truth > 3e6 {
+            assert!((count / truth - 1.0).abs() < 0.03, "{judged:?} {stats}");
+        }
+    }
+}
+
+fn the_errors_of_slices_cover_a_load_that_is_slower_in_them() {
+    // It sleeps as long as it would without the cost of the calls.
+    let (judged, stats) =
+        watched_in_slices([0, 1].map(|seed| load::mixed_calls(BURSTS, 1000, 700, seed)));
+    for (number, truth, count, error) in &judged {
+        assert!((count - truth).abs() <= 1.5 * error, "{number}: {judged:?} {stats}");
+    }
+}
+
 fn a_heavy_load_stays_within_its_budget_and_its_counts_within_their_errors() {
     // Each load makes 125 calls a millisecond: with a record of each, a run would cost some 4 % of
     // two CPUs.
@@ -52,22 +111,12 @@ fn a_heavy_load_stays_within_its_budget_and_its_counts_within_their_errors() {
     other.wait();
     let run = tool.finish();
     run.is_complete();
-    if run.stderr.contains("the events exceed it even if none is recorded") {
-        skip_anywhere("counting without records costs more than the budget on this machine");
-    }
     let stats = run.of("stats").next().expect("--stats prints an object").clone();
     let cost = stats["cost_percent"].as_f64().expect("the cost is a number");
     assert!(cost <= 1.2, "{stats}");
     assert!(stats["one_in_max"].as_u64() > Some(1), "{stats}");
     assert!(run.coverage()["thinned"].as_u64() > Some(0), "{}", run.coverage());
-    let estimates = estimates(&run);
-    let keys = CALLS.iter().map(|(number, _)| (*number, truth[number] as f64));
-    let judged: Vec<(i64, f64, f64, f64)> = keys
-        .map(|(number, truth)| {
-            let (count, variance) = estimates.get(&number).copied().unwrap_or_default();
-            (number, truth, count, variance.sqrt())
-        })
-        .collect();
+    let judged = judged(&run, &truth);
     // A true value is outside of its error once in 20 times, and outside of twice the error once in
     // 10,000 times.
     let within = |factor: f64| {
@@ -82,7 +131,9 @@ fn a_heavy_load_stays_within_its_budget_and_its_counts_within_their_errors() {
     }
     let all = |of: fn(&(i64, f64, f64, f64)) -> f64| judged.iter().map(of).sum::<f64>();
     let (truth, count) = (all(|one| one.1), all(|one| one.2));
-    assert!((count / truth - 1.0).abs() < 0.005, "{count} of {truth}: the kernel counts all");
+    // The kernel counts all, unless counts are dear here and the events are on in slices of time.
+    let most = if stats["one_in_max"].as_u64() > Some(200) { 0.03 } else { 0.005 };
+    assert!((count / truth - 1.0).abs() < most, "{count} of {truth}: {stats}");
 }
 
 fn a_light_load_is_not_thinned_and_its_counts_are_exact() {

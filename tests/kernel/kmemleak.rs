@@ -353,16 +353,8 @@ fn allocations_beyond_the_limit_are_dropped_and_counted() {
     events.push_str("1.0 0 100 nginx kmem:kfree: ptr=1\n");
     std::fs::write(&path, events).expect("a file can be written");
     let replay = path.to_str().expect("a folder of ASCII");
-    let run = run_to_its_end(&[
-        "--alloc",
-        "kmem:kmalloc",
-        "--free",
-        "kmem:kfree",
-        "--json",
-        "--detail",
-        "--replay",
-        replay,
-    ]);
+    let events = ["--alloc", "kmem:kmalloc", "--free", "kmem:kfree"];
+    let run = run_to_its_end(&[&events[..], &["--json", "--detail", "--replay", replay]].concat());
     let text = String::from_utf8_lossy(&run.stdout);
     let last = |kind: &str| -> serde_json::Value {
         let line = text.lines().rfind(|line| line.contains(kind)).expect("there is one");

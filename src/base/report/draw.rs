@@ -301,7 +301,7 @@ pub struct BudgetStats {
     pub own_percent: f64,
     /// Overhead of the events for the traced tasks.
     pub kernel_percent: f64,
-    /// Highest N of the run: one event in N was recorded.
+    /// The most events that a record of the run stood for.
     pub one_in_max: u64,
 }
 

@@ -3,7 +3,8 @@
 //!
 //! It raises N at once when the cost reaches the limit, and lowers it only when the lower one would
 //! have been enough for two to four seconds, with room to spare. A load that comes and goes within
-//! that time therefore does not make it oscillate.
+//! that time therefore does not make it oscillate. If events that are only counted would take most
+//! of the limit, they are on during a part of the time.
 //!
 //! The CPU time of the process is not a function of the load alone: a report costs milliseconds at
 //! once. It is read once a second and split into a price per sample and a fixed rate; between two
@@ -41,12 +42,47 @@ const CALM_NS: f64 = 2e9;
 const LEAST: u64 = 7;
 /// Highest N.
 const MOST: u64 = 1 << 20;
-/// The part of the limit for samples if skipped events exceed the limit alone.
-const SAMPLES_PART: f64 = 0.05;
+/// How many times as long an event takes in a real load as in the loop that measures the prices.
+const WITH_COLD_CACHES: f64 = 2.0;
+/// The part of the room that skipped events may take; beyond it, events are on in slices of time.
+const SKIPPED_PART: f64 = 0.8;
+/// Smallest part of the limit that is used, whatever the process costs.
+const LEAST_PART: f64 = 0.05;
+/// Highest number of parts of the time of which events are on during one.
+const MOST_PARTS: u64 = 200;
 /// Own CPU time per sample before the first reading.
 const OWN_NS: f64 = 500.0;
 /// Samples in a reading that is mostly the price of samples.
 const MANY: f64 = 20_000.0;
+
+/// How far events are thinned.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Thinning {
+    /// N: of so many events that are counted, one is sampled.
+    pub(super) one_in: u64,
+    /// Events are on during one part of the time in so many.
+    pub(super) one_in_time: u64,
+}
+
+impl Thinning {
+    /// Each event is sampled.
+    pub(super) const NONE: Thinning = Thinning { one_in: 1, one_in_time: 1 };
+
+    /// Returns the stronger of two. Slices of time save more than any N.
+    fn stronger(self, other: Thinning) -> Thinning {
+        let strength = |one: &Thinning| (one.one_in_time, one.one_in);
+        std::cmp::max_by_key(self, other, strength)
+    }
+
+    /// Returns whether the change from another, stronger one is worth it.
+    fn is_much_weaker(self, before: Thinning) -> bool {
+        let is_much_less = |now: u64, before: u64| now == 1 || now as f64 <= 0.8 * before as f64;
+        if self.one_in_time == before.one_in_time {
+            return is_much_less(self.one_in, before.one_in);
+        }
+        is_much_less(self.one_in_time, before.one_in_time)
+    }
+}
 
 /// The state of the decision.
 #[derive(Clone, Debug)]
@@ -58,25 +94,25 @@ pub(super) struct Controller {
     own: f64,
     /// Own CPU time beside that, as a share of the capacity.
     fixed: f64,
-    one_in: u64,
-    /// When a lower N began to be enough, and the highest N that was needed since.
-    calm: Option<(f64, u64)>,
-    /// Whether skipped events alone exceed the limit.
+    thinning: Thinning,
+    /// When less began to be enough, and the most that was needed since.
+    calm: Option<(f64, Thinning)>,
+    /// Whether no thinning is enough.
     is_hopeless: bool,
 }
 
 impl Controller {
     pub(super) fn new(share: f64, prices: Prices) -> Controller {
-        let (own, fixed, one_in) = (OWN_NS, 0.0, 1);
-        Controller { share, prices, own, fixed, one_in, calm: None, is_hopeless: false }
+        let (own, fixed, thinning) = (OWN_NS, 0.0, Thinning::NONE);
+        Controller { share, prices, own, fixed, thinning, calm: None, is_hopeless: false }
     }
 
-    /// Returns the current N: one event in N is sampled.
-    pub(super) fn one_in(&self) -> u64 {
-        self.one_in
+    /// Returns how far events are thinned now.
+    pub(super) fn thinning(&self) -> Thinning {
+        self.thinning
     }
 
-    /// Returns whether the events exceed the limit even if none of them is sampled.
+    /// Returns whether the run exceeds the limit however far its events are thinned.
     pub(super) fn is_hopeless(&self) -> bool {
         self.is_hopeless
     }
@@ -85,6 +121,13 @@ impl Controller {
     pub(super) fn kernel_ns(&self, load: &Load) -> f64 {
         let skipped = (load.events - load.samples).max(0.0);
         load.samples * self.prices.record + skipped * self.prices.skipped
+    }
+
+    /// Returns the share of the time of the traced tasks that events take while they are on, at a
+    /// rate of events per nanosecond on their CPU.
+    pub(super) fn slowdown(&self, rate: f64) -> f64 {
+        let each = self.prices.skipped + self.prices.record / self.thinning.one_in as f64;
+        (WITH_COLD_CACHES * rate * each).clamp(0.0, 1.0)
     }
 
     /// Learns from the own CPU time during a load of about a second.
@@ -101,55 +144,66 @@ impl Controller {
         self.fixed = (self.fixed + rest / load.capacity.max(1.0)) / 2.0;
     }
 
-    /// Decides at the time `now`, in nanoseconds, after a load since the last decision. Returns a
-    /// new N, if it changes.
-    pub(super) fn decide(&mut self, now: f64, load: &Load) -> Option<u64> {
+    /// Decides at the time `now`, in nanoseconds, after a load since the last decision: of several
+    /// slices, if events are on in slices of time. Returns the new thinning, if it changes.
+    pub(super) fn decide(&mut self, now: f64, load: &Load) -> Option<Thinning> {
         let limit = self.share * load.capacity;
-        let before = self.one_in;
+        let before = self.thinning;
         let cost = self.kernel_ns(load) + load.samples * self.own + self.fixed * load.capacity;
         if cost > PRESSED * limit {
             self.calm = None;
             let (needed, is_hopeless) = self.needed(load, TARGET);
             self.is_hopeless |= is_hopeless;
-            self.one_in = needed.max(before);
+            self.thinning = before.stronger(needed);
         } else {
             self.relax(now, load);
         }
-        (self.one_in != before).then_some(self.one_in)
+        (self.thinning != before).then_some(self.thinning)
     }
 
-    /// Lowers N if a lower one has been enough for long.
+    /// Thins less if that has been enough for long.
     fn relax(&mut self, now: f64, load: &Load) {
         let (needed, _) = self.needed(load, CALM);
-        if needed >= self.one_in {
+        if self.thinning.stronger(needed) == needed {
             self.calm = None;
             return;
         }
-        let (since, most) = self.calm.map_or((now, needed), |(at, most)| (at, most.max(needed)));
+        let (since, most) =
+            self.calm.map_or((now, needed), |(at, most)| (at, most.stronger(needed)));
         self.calm = Some((since, most));
         if now - since >= CALM_NS {
-            // Small steps are not worth a change.
-            if most == 1 || most as f64 <= 0.8 * self.one_in as f64 {
-                self.one_in = most;
+            if most.is_much_weaker(self.thinning) {
+                self.thinning = most;
             }
             self.calm = None;
         }
     }
 
-    /// Returns the lowest N with which a load would cost this part of the limit, and whether no N
-    /// is high enough.
-    fn needed(&self, load: &Load, part: f64) -> (u64, bool) {
+    /// Returns the least thinning with which a load would cost this part of the limit, and whether
+    /// none is enough.
+    fn needed(&self, load: &Load, part: f64) -> (Thinning, bool) {
         let limit = part * self.share * load.capacity;
-        let least = load.events * self.prices.skipped + self.fixed * load.capacity;
-        let samples = load.events * (self.prices.record + self.own - self.prices.skipped).max(0.0);
-        let room = limit - least;
-        let floor = SAMPLES_PART * limit;
-        let needed = samples / room.max(floor).max(f64::MIN_POSITIVE);
-        let one_in = match needed {
-            ..=1.0 => 1,
-            _ => (needed.ceil() as u64).clamp(LEAST, MOST),
-        };
-        (one_in, one_in > 1 && limit / part < least)
+        let room = (limit - self.fixed * load.capacity).max(LEAST_PART * limit);
+        let room = room.max(f64::MIN_POSITIVE);
+        // All events: slices contain only a part of them.
+        let events = load.events * self.thinning.one_in_time as f64;
+        let (skipped, sample) =
+            (self.prices.skipped, (self.prices.record + self.own - self.prices.skipped).max(0.0));
+        let rest = room - events * skipped;
+        let reports_exceed = self.fixed >= self.share;
+        if rest >= (1.0 - SKIPPED_PART) * room {
+            let one_in = match events * sample / rest {
+                ..=1.0 => 1,
+                needed => (needed.ceil() as u64).clamp(LEAST, MOST),
+            };
+            return (Thinning { one_in, one_in_time: 1 }, one_in > 1 && reports_exceed);
+        }
+        // Samples cost half as much as the other events of a slice: more of them would shorten the
+        // slices, and fewer save little.
+        let one_in = ((2.0 * sample / skipped).ceil() as u64).clamp(LEAST, MOST);
+        let parts = (events * (skipped + sample / one_in as f64) / room).ceil();
+        let one_in_time = (parts as u64).clamp(2, MOST_PARTS);
+        (Thinning { one_in, one_in_time }, reports_exceed || parts > MOST_PARTS as f64)
     }
 }
 

@@ -17,6 +17,7 @@ use crate::base::report::heat::Heat;
 use crate::decode::clock::Clock;
 use crate::script::aggregate::AggregateSettings;
 use crate::stack::naming::Naming;
+use crate::stat::weight::EventWeight;
 use crate::symbol::KernelSymbols;
 use crate::task::Tasks;
 use crate::task::programs::SharedPrograms;
@@ -44,6 +45,11 @@ impl SharedContext {
     /// Enters the context. Panics if it is entered already, which is an error of the runtime.
     pub(in crate::script) fn with<R>(&self, work: impl FnOnce(&mut RunContext) -> R) -> R {
         enter(&self.0, work)
+    }
+
+    /// Returns the weight of the event that is being handled.
+    pub fn weight(&self) -> Rc<EventWeight> {
+        self.with(|context| context.weight.clone())
     }
 
     /// Sets where results and messages go.

@@ -20,7 +20,9 @@ impl Host {
     /// Returns the interval's report, and restarts what was drawn.
     pub fn interval(&mut self, seconds: f64, counts: &[CountDelta]) -> Vec<Report> {
         let callback = self.callbacks.interval.clone();
-        self.report(callback, seconds, counts)
+        let parts = self.report(callback, seconds, counts);
+        self.context().weight().begin_interval();
+        parts
     }
 
     /// Returns the last report, after the last event, and with `total` that of the whole run. The

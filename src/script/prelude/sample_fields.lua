@@ -7,6 +7,7 @@ local ffi, view, native, exports = ...
 
 local util = require "jit.util"
 local bit = require "bit"
+local flush = require "jit".flush
 local cast, typeof, tonumber, type, error, setmetatable, rawget, getmetatable =
   ffi.cast, ffi.typeof, tonumber, type, error, setmetatable, rawget, debug.getmetatable
 local funck, funcinfo, getupvalue = util.funck, util.funcinfo, debug.getupvalue
@@ -252,8 +253,10 @@ function exports.offer_fields(role, name, names)
   end
 end
 
---- Makes the fields at these rows readable on the records of `role`.
+--- Makes the fields at these rows readable on the records of `role`. Compiled code may contain the
+--- getters that are replaced.
 function exports.request_fields(role, wanted)
+  if wanted[1] then flush() end
   local getters, copies = view.getters_of(role), view.copies_of(role)
   for _, row in ipairs(wanted) do
     local field = rows[row]

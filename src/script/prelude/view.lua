@@ -172,9 +172,9 @@ return function(self, k)
 end]]
 
 --- Returns an object that finds the functions of a table by name. Compiled code has them as
--- constants, while it searches a table in each run of a trace. A function that compiled code has
--- called is therefore never replaced. `missing(name)` returns the function of a name that the table
--- does not have.
+-- constants, while it searches a table in each run of a trace: who replaces one flushes the traces.
+-- `missing(name)` returns the function of a name that the table does not have. The type of the
+-- object and its functions are never freed; there are at most 65,536 types.
 local function constants(functions, missing)
   setmetatable(functions, { __index = function(_, name) return missing(name) end })
   return metatype(typeof "struct {}", { __index = functions })()

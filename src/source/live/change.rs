@@ -164,6 +164,7 @@ impl Live {
     }
 
     fn turn(&self, at: usize, on: bool) -> io::Result<()> {
+        let on = on && !self.opened.decoders[at].waits(self.is_paused);
         let mut events = self.opened.events.iter().filter(|open| open.opening == at);
         events.try_for_each(|open| if on { open.event.enable() } else { open.event.disable() })
     }

@@ -135,7 +135,8 @@ impl Live {
         if opening.is_pinned() {
             attr.set("pinned", 1)?;
         }
-        let (cgroup, on) = (cgroup_of(opening, &self.request)?, decoders[at].is_on());
+        let on = decoders[at].is_on() && !decoders[at].waits(self.is_paused);
+        let cgroup = cgroup_of(opening, &self.request)?;
         let of_opening = events.iter().filter(|open| open.opening == at);
         let probes = opening.probes_of_members()?;
         let tids: BTreeSet<i32> = of_opening.map(|open| open.tid).collect();

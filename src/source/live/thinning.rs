@@ -1,4 +1,5 @@
-//! Thins events during a run: of every N events that the kernel counts, it writes one sample.
+//! Thins events during a run: of every N events that the kernel counts, it writes one sample. If
+//! counting costs too much, events are on in slices of time only.
 
 use super::Live;
 use crate::source::counts::Tally;
@@ -10,6 +11,15 @@ impl Live {
     pub fn tally(&self) -> Tally {
         let weights = self.opened.decoders.iter().filter_map(|decoder| decoder.weights.as_ref());
         weights.fold(Tally::default(), |sum, of_opening| sum.plus(of_opening.tally()))
+    }
+
+    /// Returns the events so far of the openings that can be thinned, by CPU.
+    pub fn events_by_cpu(&self) -> Vec<u64> {
+        let mut all = Vec::new();
+        for weights in self.opened.decoders.iter().filter_map(|decoder| decoder.weights.as_ref()) {
+            weights.add_events(&mut all);
+        }
+        all
     }
 
     /// Returns the number of events without a sample that others stand for; None if no event can be
@@ -30,5 +40,40 @@ impl Live {
                 weights.thin(open.cpu, period, [before, monotonic_ns()]);
             }
         }
+    }
+
+    /// Switches the events that can be thinned on or off, except those that a script has switched
+    /// off. Costs an interrupt on the CPU of each event. Returns the middle of the time that it
+    /// took, of the event clock.
+    pub fn switch_thinned(&mut self, on: bool) -> u64 {
+        self.is_paused = !on;
+        let before = monotonic_ns();
+        for open in &self.opened.events {
+            let decoder = &self.opened.decoders[open.opening];
+            if decoder.weights.is_none() || !decoder.is_on() {
+                continue;
+            }
+            // An event that cannot be switched has gone with its CPU.
+            let _ = if on { open.event.enable() } else { open.event.disable() };
+            // Linux 6.18 does not start an event again that was throttled when it was disabled
+            // (`perf_trace_add()`, kernel/events/core.c), unless its period is set.
+            if let Some(weights) = decoder.weights.as_ref().filter(|_| on) {
+                let _ = open.event.period(weights.one_in(open.cpu));
+            }
+        }
+        before + (monotonic_ns() - before) / 2
+    }
+
+    /// Lets each sample that is read from now on stand for so many times as many events, because
+    /// its slice of time stands for that much more time.
+    pub fn expand(&self, expansion: f64) {
+        let weights = self.opened.decoders.iter().filter_map(|decoder| decoder.weights.as_ref());
+        weights.for_each(|weights| weights.expand(expansion));
+    }
+
+    /// Returns whether a ring is half full.
+    pub fn is_half_full(&self) -> bool {
+        let mut rings = self.opened.rings.iter();
+        rings.any(|ring| ring.ring.head().wrapping_sub(ring.ring.tail()) > ring.ring.capacity() / 2)
     }
 }

@@ -138,6 +138,11 @@ pub(in crate::source) struct Decoder {
 }
 
 impl Decoder {
+    /// Returns whether its events stay off while those that can be thinned are paused.
+    pub(in crate::source) fn waits(&self, is_paused: bool) -> bool {
+        is_paused && self.weights.is_some()
+    }
+
     /// Decodes a sample from the ring of this CPU; None if it lacks data that its event's fields
     /// are read from. `earliest` becomes its time if it has none.
     #[inline(always)]

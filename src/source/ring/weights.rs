@@ -7,17 +7,27 @@
 //!
 //! While N is 1, the weight is 1 without a look at the count: an event that the kernel counts and
 //! then omits must not be attributed to the next one.
+//!
+//! If events are on in slices of time only, each sample also stands for the time without events.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use crate::decode::sample::Sample;
 use crate::source::counts::Tally;
 
 /// The weights of one opening, whose events are opened for whole CPUs.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(in crate::source) struct SampleWeights {
     /// By CPU.
     cpus: RefCell<Vec<CpuWeights>>,
+    /// How many times as much time a slice of time stands for as it lasts.
+    expansion: Cell<f64>,
+}
+
+impl Default for SampleWeights {
+    fn default() -> SampleWeights {
+        SampleWeights { cpus: RefCell::default(), expansion: Cell::new(1.0) }
+    }
 }
 
 /// The last sample of one CPU, and how it is thinned.
@@ -65,7 +75,24 @@ impl SampleWeights {
             counted: count.value,
             lost: count.lost.unwrap_or(0),
         };
-        of_cpu.weigh(&read)
+        of_cpu.weigh(&read, self.expansion.get())
+    }
+
+    /// Adds the events so far to those of each CPU.
+    pub(in crate::source) fn add_events(&self, by_cpu: &mut Vec<u64>) {
+        let cpus = self.cpus.borrow();
+        by_cpu.resize(by_cpu.len().max(cpus.len()), 0);
+        by_cpu.iter_mut().zip(cpus.iter()).for_each(|(sum, cpu)| *sum += cpu.tally.events);
+    }
+
+    /// Returns the N of a CPU: it samples one event in so many.
+    pub(in crate::source) fn one_in(&self, cpu: u32) -> u64 {
+        at(&mut self.cpus.borrow_mut(), cpu).one_in
+    }
+
+    /// Lets the following samples stand for so many times as many events.
+    pub(in crate::source) fn expand(&self, expansion: f64) {
+        self.expansion.set(expansion);
     }
 
     /// Notes that a CPU samples one event in `one_in`, since a change between two times of the
@@ -104,7 +131,7 @@ struct SampleReading {
 }
 
 impl CpuWeights {
-    fn weigh(&mut self, read: &SampleReading) -> u32 {
+    fn weigh(&mut self, read: &SampleReading, expansion: f64) -> u32 {
         if self.id != read.id {
             (self.id, self.counted, self.lost) = (read.id, 0, 0);
         }
@@ -124,6 +151,7 @@ impl CpuWeights {
             // Lost samples stood for as many events; they are missing, and reported as lost.
             _ => (events / (lost + 1)).clamp(1, u32::MAX.into()),
         };
+        let weight = ((weight as f64 * expansion).round() as u64).clamp(1, u32::MAX.into());
         self.tally = self.tally.plus(Tally { events, samples: 1, weight });
         weight as u32
     }
@@ -134,7 +162,7 @@ mod tests {
     use super::*;
 
     fn weigh(cpu: &mut CpuWeights, time: u64, counted: u64, lost: u64) -> u32 {
-        cpu.weigh(&SampleReading { id: 9, time, counted, lost })
+        cpu.weigh(&SampleReading { id: 9, time, counted, lost }, 1.0)
     }
 
     #[test]
@@ -203,6 +231,15 @@ mod tests {
         let cpus = &mut *weights.cpus.borrow_mut();
         let cpu = at(cpus, 0);
         weigh(cpu, 11, 100, 0);
-        assert_eq!(cpu.weigh(&SampleReading { id: 10, time: 12, counted: 7, lost: 0 }), 7);
+        assert_eq!(cpu.weigh(&SampleReading { id: 10, time: 12, counted: 7, lost: 0 }, 1.0), 7);
+    }
+
+    #[test]
+    fn a_sample_of_a_slice_also_stands_for_the_time_without_events() {
+        let cpu = &mut CpuWeights { one_in: 7, ..CpuWeights::default() };
+        let read = |time, counted| SampleReading { id: 9, time, counted, lost: 0 };
+        assert_eq!([cpu.weigh(&read(1, 7), 10.0), cpu.weigh(&read(2, 14), 10.5)], [70, 74]);
+        assert_eq!(cpu.tally, Tally { events: 14, samples: 2, weight: 144 });
+        assert_eq!(cpu.weigh(&read(3, 21), 1e300), u32::MAX);
     }
 }

@@ -2,7 +2,7 @@
 //! sums the variance of each count and sum.
 
 use super::super::keys::gather;
-use super::super::weight::{EventWeight, variance_of};
+use super::super::weight::{EventWeight, Variance};
 use super::Kv;
 use std::rc::Rc;
 
@@ -12,14 +12,14 @@ pub(super) struct KvEstimate {
     /// Number of sums in a row.
     width: usize,
     /// Variance of the count, then of the sums, row by row.
-    rows: Vec<f64>,
+    rows: Vec<Variance>,
     /// Those of the folded keys.
-    pub(super) folded: Vec<f64>,
+    folded: Vec<Variance>,
 }
 
 impl KvEstimate {
     pub(super) fn new(weight: Rc<EventWeight>, width: usize) -> KvEstimate {
-        KvEstimate { weight, width, rows: Vec::new(), folded: vec![0.0; width + 1] }
+        KvEstimate { weight, width, rows: Vec::new(), folded: vec![Variance::default(); width + 1] }
     }
 
     /// Returns an estimate of a table without rows.
@@ -29,7 +29,7 @@ impl KvEstimate {
 
     /// Returns the bytes of a row.
     pub(super) fn row_bytes(width: usize) -> usize {
-        (width + 1) * size_of::<f64>()
+        (width + 1) * size_of::<Variance>()
     }
 
     /// Returns the weight of the event that is being added.
@@ -38,14 +38,21 @@ impl KvEstimate {
     }
 
     /// Returns the variances of a row: of its count, then of its sums.
-    pub(super) fn row(&self, row: usize) -> &[f64] {
-        self.rows.get(row * (self.width + 1)..(row + 1) * (self.width + 1)).unwrap_or_default()
+    pub(super) fn row(&self, row: usize) -> KvVariances<'_> {
+        let width = self.width + 1;
+        let of = self.rows.get(row * width..(row + 1) * width).unwrap_or_default();
+        KvVariances { of, weight: Some(&self.weight) }
     }
 
-    fn row_mut(&mut self, row: usize) -> &mut [f64] {
+    /// Returns those of the folded keys.
+    pub(super) fn folded(&self) -> KvVariances<'_> {
+        KvVariances { of: &self.folded, weight: Some(&self.weight) }
+    }
+
+    fn row_mut(&mut self, row: usize) -> &mut [Variance] {
         let width = self.width + 1;
         if self.rows.len() < (row + 1) * width {
-            self.rows.resize((row + 1) * width, 0.0);
+            self.rows.resize((row + 1) * width, Variance::default());
         }
         &mut self.rows[row * width..(row + 1) * width]
     }
@@ -53,45 +60,84 @@ impl KvEstimate {
     /// Adds the variances of values that are added to the sums from `first` on, and that of a count
     /// if the event `is_counted`.
     pub(super) fn add(&mut self, row: usize, first: usize, values: &[f64], is_counted: bool) {
-        let variance = variance_of(self.weight.get());
+        let weight = self.weight.clone();
         let row = self.row_mut(row);
         if is_counted {
-            row[0] += variance;
+            row[0].add(&weight, 1.0);
         }
         let sums = row.iter_mut().skip(1 + first);
-        sums.zip(values).for_each(|(sum, value)| *sum += value * value * variance);
+        sums.zip(values).for_each(|(sum, value)| sum.add(&weight, *value));
     }
 
     /// Adds the variances of a row of another table.
-    pub(super) fn merge_row(&mut self, row: usize, variances: &[f64]) {
-        self.row_mut(row).iter_mut().zip(variances).for_each(|(into, add)| *into += add);
+    pub(super) fn merge_row(&mut self, row: usize, variances: KvVariances<'_>) {
+        self.row_mut(row)
+            .iter_mut()
+            .zip(variances.values())
+            .for_each(|(into, add)| into.merge(add));
     }
 
     /// Adds the variances of a row to those of the folded keys.
     pub(super) fn fold_row(&mut self, row: usize) {
         let variances = self.rows.iter().skip(row * (self.width + 1));
-        self.folded.iter_mut().zip(variances).for_each(|(into, add)| *into += add);
+        let add = |(into, add): (&mut Variance, _)| into.merge_same_time(add, &self.weight);
+        self.folded.iter_mut().zip(variances).for_each(add);
     }
 
     /// Adds the variances of another table's folded keys.
     pub(super) fn merge_folded(&mut self, other: &KvEstimate) {
-        self.folded.iter_mut().zip(&other.folded).for_each(|(into, add)| *into += add);
+        let variances = other.folded().values();
+        self.folded.iter_mut().zip(variances).for_each(|(into, add)| into.merge(add));
     }
 
     /// Keeps these of `rows` rows, in this order.
     pub(super) fn keep(&mut self, rows: usize, survivors: &[u32]) {
-        self.rows.resize(rows * (self.width + 1), 0.0);
+        self.rows.resize(rows * (self.width + 1), Variance::default());
         gather(&mut self.rows, self.width + 1, survivors);
     }
 
     /// Sets all variances to zero.
     pub(super) fn clear(&mut self) {
         self.rows.clear();
-        self.folded.fill(0.0);
+        self.folded.fill(Variance::default());
+    }
+}
+
+/// The variances of a row: of the count, then of the sums; none if they are exact.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct KvVariances<'a> {
+    of: &'a [Variance],
+    weight: Option<&'a EventWeight>,
+}
+
+impl<'a> KvVariances<'a> {
+    /// Returns the variance of the count, or from 1 on that of a sum; None if it is exact.
+    pub fn get(&self, at: usize) -> Option<f64> {
+        Some(self.of.get(at)?.value(self.weight?))
+    }
+
+    /// Returns how many there are.
+    pub fn len(&self) -> usize {
+        self.of.len()
+    }
+
+    /// Returns whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.of.is_empty()
+    }
+
+    /// Returns all of them.
+    pub fn values(self) -> impl Iterator<Item = f64> + use<'a> {
+        (0..self.of.len()).filter_map(move |at| self.get(at))
     }
 }
 
 impl Kv {
+    /// Returns the variances of the folded keys.
+    pub fn folded_variances(&self) -> KvVariances<'_> {
+        self.estimate.as_ref().map(|estimate| estimate.folded()).unwrap_or_default()
+    }
+
     /// Adds the weight of each event instead of 1, if there is one.
     pub fn with_weight(self, weight: Option<Rc<EventWeight>>) -> Kv {
         let Some(weight) = weight else { return self };

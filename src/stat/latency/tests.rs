@@ -122,12 +122,12 @@ fn a_weighted_latency_counts_as_many_and_has_an_error() {
     weight.vary();
     let mut latency = Latency::new(1, 1 << 20).with_weight(EventWeight::of_aggregate(&weight));
     latency.add(&number(1), 100.0);
-    assert_eq!(latency.rows().next().unwrap().1.errors(), (0.0, 0.0));
+    assert_eq!(latency.errors(latency.rows().next().unwrap().1), Some((0.0, 0.0)));
     weight.set(9.0);
     latency.add(&number(1), 1000.0);
     let (_, timing) = latency.rows().next().unwrap();
     assert_eq!((timing.count(), timing.total().value()), (10, 9100.0));
-    assert_eq!(timing.errors(), (error_of(72.0), error_of(72e6)));
+    assert_eq!(latency.errors(timing), Some((error_of(72.0), error_of(72e6))));
     assert!((990.0..=1000.0).contains(&timing.percentile(50.0)), "{}", timing.percentile(50.0));
 }
 

@@ -30,6 +30,25 @@ pub(crate) fn mixed_calls(bursts: u64, calls: u64, every_us: u32, seed: u64) -> 
     })
 }
 
+/// Like [`mixed_calls`], but each burst begins so long after the one before it began, also if its
+/// calls take longer.
+pub(crate) fn paced_calls(bursts: u64, calls: u64, every_us: u64, seed: u64) -> Load {
+    Load::new(move || {
+        let (mut state, begin) = (seed, std::time::Instant::now());
+        for burst in 0..bursts {
+            for _ in 0..calls {
+                let number = next(&mut state);
+                // SAFETY: calls without arguments that change nothing.
+                unsafe { libc::syscall(number) };
+            }
+            let at = std::time::Duration::from_micros((burst + 1) * every_us);
+            let left = at.saturating_sub(begin.elapsed());
+            // SAFETY: a sleep.
+            unsafe { libc::usleep(left.as_micros() as u32) };
+        }
+    })
+}
+
 /// Returns how often each call is among the first `calls` of a mixture.
 pub(crate) fn numbers_of(calls: u64, seed: u64) -> BTreeMap<i64, u64> {
     let mut state = seed;

@@ -29,7 +29,7 @@ use crate::{
     },
     script::aggregate::column::{column, column_key, error_column, json_key},
     stat::{
-        kv::{Kv, KvOptions, KvRow},
+        kv::{Kv, KvOptions, KvRow, KvVariances},
         leaf::{self, SharedAggregate},
         strings::Marks,
         sum::Sum,
@@ -153,8 +153,7 @@ impl KvLook {
     fn cells(&self, row: &KvRow<'_>, further: usize) -> Vec<Cell> {
         let count = self.count.iter().map(|_| (Cell::Int(i128::from(row.count)), 0));
         let sums = row.sums.iter().map(Sum::cell).zip(1..);
-        let error =
-            |at: usize| row.variances.get(at).map(|variance| Cell::Num(error_of(*variance)));
+        let error = |at: usize| row.variances.get(at).map(|variance| Cell::Num(error_of(variance)));
         let values = usize::from(self.count.is_some()) + row.sums.len() + row.variances.len();
         let mut cells = Vec::with_capacity(values + further);
         cells.extend(count.chain(sums).flat_map(|(cell, at)| [Some(cell), error(at)]).flatten());
@@ -242,7 +241,7 @@ impl KvTable {
             let hidden = all.len() as u64;
             let folded = kv.folded();
             if folded.keys > 0 {
-                let (sums, variances) = (&folded.sums[..], &folded.variances[..]);
+                let (sums, variances) = (&folded.sums[..], kv.folded_variances());
                 let row = KvRow { key: &[], count: folded.count, sums, variances, name: None };
                 rows.push(UndrawnRow::new(None, cells(&row)));
             }
@@ -312,11 +311,11 @@ impl AggregateBody for KvTable {
         let columns = titles.map(|title| column_key(title));
         let columns = columns.flat_map(|key| [variance(&key), Some((key, kind))]);
         let columns = columns.flatten().collect();
-        let values = |count: u64, sums: &[Sum], variances: &[f64]| {
+        let values = |count: u64, sums: &[Sum], variances: KvVariances<'_>| {
             let count = look.count.iter().map(|_| (count as f64, 0));
             let all = count.chain(sums.iter().map(Sum::value).zip(1..));
             // The folded keys have no variances before something was folded.
-            let variance = |at| variances.get(at).copied().or(is_estimated.then_some(0.0));
+            let variance = |at| variances.get(at).or(is_estimated.then_some(0.0));
             all.flat_map(|(value, at)| [variance(at), Some(value)]).flatten().map(Some).collect()
         };
         let rows = {
@@ -331,7 +330,7 @@ impl AggregateBody for KvTable {
                 .collect();
             let folded = kv.folded();
             if folded.keys > 0 {
-                let values = values(folded.count, &folded.sums, &folded.variances);
+                let values = values(folded.count, &folded.sums, kv.folded_variances());
                 rows.push(MeasuredRow { values, ..MeasuredRow::default() });
             }
             rows

@@ -181,17 +181,18 @@ impl AggregateBody for LatencyTable {
     /// Returns all rows, those beyond `top` included.
     fn measure(&self, parts: &TableParts<'_>) -> mlua::Result<Option<MetricTable>> {
         let is_estimated = self.of.live.borrow().is_estimated();
-        let row = |key: Option<&[Word]>, timing: &Timing| MeasuredRow {
+        let row = |key: Option<&[Word]>, timing: &Timing, variance: Option<f64>| MeasuredRow {
             key: key.map(<[Word]>::to_vec),
             distribution: Some(Distribution {
                 count: timing.count(),
                 sum: timing.total().value(),
                 buckets: timing.buckets().collect(),
             }),
-            values: is_estimated.then(|| Some(timing.variance())).into_iter().collect(),
+            values: variance.into_iter().map(Some).collect(),
         };
         let rows: Vec<MeasuredRow> = {
             let latency = self.of.live.borrow();
+            let row = |key, timing| row(key, timing, latency.variance(timing));
             let rows = latency.rows().map(|(key, timing)| row(Some(key), timing));
             rows.chain(latency.folded().map(|(_, timing)| row(None, timing))).collect()
         };
@@ -229,8 +230,7 @@ fn undrawn(
     look: &LatencyLook,
     parts: &TableParts<'_>,
 ) -> (Vec<UndrawnRow>, u64) {
-    let is_estimated = latency.is_estimated();
-    let cells = |timing: &Timing| timing_cells(timing, divisor(look.unit), is_estimated);
+    let cells = |timing: &Timing| timing_cells(timing, divisor(look.unit), latency.errors(timing));
     let drawn = |(key, timing): (&[Word], &Timing)| UndrawnRow::new(Some(key), cells(timing));
     let mut rows: Vec<UndrawnRow> = sorted(latency, parts).into_iter().map(drawn).collect();
     let most = look.top.unwrap_or(usize::MAX);
@@ -252,16 +252,16 @@ fn sorted<'t>(latency: &'t Latency, parts: &TableParts<'_>) -> Vec<(&'t [Word], 
     rows
 }
 
-fn timing_cells(timing: &Timing, divisor: f64, is_estimated: bool) -> Vec<Cell> {
-    let (count_error, total_error) = timing.errors();
+/// Returns the cells of a row; `errors` are those of the count and of the total.
+fn timing_cells(timing: &Timing, divisor: f64, errors: Option<(f64, f64)>) -> Vec<Cell> {
     let mut ns = vec![timing.total().value()];
-    ns.extend(is_estimated.then_some(total_error));
+    ns.extend(errors.map(|(_, of_total)| of_total));
     ns.extend([timing.min(), timing.avg()]);
     ns.extend(PERCENTILES.map(|percent| timing.percentile(percent)));
     ns.push(timing.max());
     let times = ns.into_iter().map(|ns| Cell::Num(ns / divisor));
     let count = [Cell::Int(i128::from(timing.count()))];
-    let error = is_estimated.then_some(Cell::Num(count_error));
+    let error = errors.map(|(of_count, _)| Cell::Num(of_count));
     count.into_iter().chain(error).chain(times).collect()
 }
 

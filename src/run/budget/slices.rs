@@ -1,0 +1,248 @@
+//! The slices of time in which events are on, if even counting all events exceeds the budget: a
+//! schedule without I/O. Times are nanoseconds of the event clock.
+//!
+//! Each slice stands for the time from the middle of the gap before it to the middle of the gap
+//! after it; the first and the last one of a report for all of its time. So the slices stand for
+//! all of the time, whatever their number and length: events are switched late when this process
+//! waits for a CPU. A slice begins at a random position in the first half of its cycle, so that it
+//! does not stay in step with a load that repeats, and a cycle lasts so many times as long as its
+//! slice did, so that late switches do not make the run more expensive.
+
+/// Length of a cycle, and the shortest slice.
+const CYCLE_NS: u64 = 100_000_000;
+const SHORTEST_NS: u64 = 1_000_000;
+/// Cycles between two decisions.
+const CYCLES: u32 = 5;
+
+/// The schedule of the slices.
+#[derive(Debug)]
+pub(super) struct Slices {
+    one_in: u64,
+    /// Begin of the current cycle.
+    cycle: u64,
+    /// Until when the slices so far stand for the time.
+    covered: u64,
+    state: SliceState,
+    /// Cycles since the last decision.
+    cycles: u32,
+    seed: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum SliceState {
+    /// Off until then.
+    Off(u64),
+    /// On from one time until another.
+    On(u64, u64),
+    /// Off until the slices so far no longer stand for the time, then on for good.
+    Leaving,
+}
+
+/// A change that is due.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum SliceEdge {
+    /// Switch events on.
+    Begin,
+    /// Switch events off.
+    End,
+    /// Switch events on for good.
+    Leave,
+}
+
+/// A slice that has ended.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct EndedSlice {
+    /// The time that it stands for, in nanoseconds.
+    pub(super) stands_for: f64,
+    /// How many times as long as the slice that is.
+    pub(super) expansion: f64,
+}
+
+impl Slices {
+    /// Begins the first cycle, after events were switched off.
+    pub(super) fn begin(now: u64, one_in: u64, seed: u64, next_report: u64) -> Slices {
+        let state = SliceState::Off(now);
+        let mut slices = Slices { one_in, cycle: now, covered: now, state, cycles: 0, seed };
+        slices.plan(now, next_report);
+        slices
+    }
+
+    /// Returns when the next edge is due.
+    pub(super) fn due(&self) -> u64 {
+        match self.state {
+            SliceState::Off(until) | SliceState::On(_, until) => until,
+            SliceState::Leaving => self.covered,
+        }
+    }
+
+    /// Returns whether events are on.
+    pub(super) fn is_on(&self) -> bool {
+        matches!(self.state, SliceState::On(..))
+    }
+
+    /// Returns the change that is due at `now`.
+    pub(super) fn edge(&self, now: u64) -> Option<SliceEdge> {
+        (now >= self.due()).then_some(match self.state {
+            SliceState::Off(_) => SliceEdge::Begin,
+            SliceState::On(..) => SliceEdge::End,
+            SliceState::Leaving => SliceEdge::Leave,
+        })
+    }
+
+    /// Notes that events were switched on.
+    pub(super) fn began(&mut self, at: u64) {
+        // After a late begin, slices must not follow each other without a gap.
+        self.cycle = self.cycle.max(at.saturating_sub(self.one_in * self.length() / 2));
+        self.state = SliceState::On(at, at + self.length());
+    }
+
+    /// Notes that events were switched off, and plans the next slice. Returns the slice.
+    pub(super) fn ended(&mut self, at: u64, next_report: u64) -> EndedSlice {
+        let SliceState::On(since, _) = self.state else {
+            return EndedSlice { stands_for: 0.0, expansion: 1.0 };
+        };
+        let length = at.saturating_sub(since).max(1);
+        self.cycle += self.one_in * length;
+        self.cycles += 1;
+        let next = self.plan(at, next_report);
+        let until = match next_report {
+            report if report <= at => at,
+            report if report < next => report,
+            _ => at + (next - at) / 2,
+        };
+        let stands_for = until.saturating_sub(self.covered).max(length);
+        self.covered = until;
+        let stands_for = stands_for as f64;
+        EndedSlice { stands_for, expansion: stands_for / length as f64 }
+    }
+
+    /// Lets the next slice begin at once if the current report would otherwise have none: a cycle
+    /// is long after a slice that lasted too long.
+    pub(super) fn keep_up(&mut self, now: u64, next_report: u64) {
+        let is_late = matches!(self.state, SliceState::Off(until) if until >= next_report);
+        if is_late && self.covered <= now && now + 2 * self.length() < next_report {
+            self.state = SliceState::Off(now);
+        }
+    }
+
+    /// Returns whether a slice has just ended, and enough have since the last decision.
+    pub(super) fn can_decide(&self) -> bool {
+        self.cycles >= CYCLES && matches!(self.state, SliceState::Off(_))
+    }
+
+    /// Continues with slices of another share of the time; 1 ends them.
+    pub(super) fn decided(&mut self, one_in: u64) {
+        self.cycles = 0;
+        if one_in == 1 {
+            self.state = SliceState::Leaving;
+        } else {
+            self.one_in = one_in;
+        }
+    }
+
+    fn length(&self) -> u64 {
+        (CYCLE_NS / self.one_in).max(SHORTEST_NS)
+    }
+
+    /// Chooses the next slice, which does not contain a report. Returns when it begins.
+    fn plan(&mut self, now: u64, next_report: u64) -> u64 {
+        self.seed = self.seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let place = (self.seed >> 33) % (self.one_in * self.length() / 2);
+        let mut begin = (self.cycle + place).max(now);
+        if (begin..begin + 2 * self.length()).contains(&next_report) {
+            begin = next_report + 1;
+        }
+        self.state = SliceState::Off(begin);
+        begin
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    /// Runs a schedule, with a report each second; each edge is up to `late` nanoseconds late.
+    /// Returns the slices: begin, end, and what it stands for.
+    fn run(slices: &mut Slices, from: u64, to: u64, late: u64) -> Vec<(u64, u64, EndedSlice)> {
+        let (mut now, mut begin, mut seen, mut seed) = (from, 0, Vec::new(), 1u64);
+        while now < to || slices.is_on() {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let next_report = (now / SECOND + 1) * SECOND;
+            if slices.due() > next_report {
+                // The process wakes for the report.
+                now = next_report;
+            }
+            slices.keep_up(now, (now / SECOND + 1) * SECOND);
+            now = now.max(slices.due()) + (seed >> 33) % (late + 1);
+            match slices.edge(now) {
+                Some(SliceEdge::Begin) => {
+                    begin = now;
+                    slices.began(now);
+                }
+                Some(SliceEdge::End) => {
+                    let next_report = (begin / SECOND + 1) * SECOND;
+                    seen.push((begin, now, slices.ended(now, next_report)));
+                }
+                _ => break,
+            }
+        }
+        seen
+    }
+
+    #[test]
+    fn slices_stand_for_all_of_the_time_and_are_on_for_their_share() {
+        for (one_in, late) in [(2, 0), (10, 0), (10, 8_000_000), (100, 3_000_000), (200, 100_000)] {
+            let mut slices = Slices::begin(0, one_in, 7, SECOND);
+            let seen = run(&mut slices, 0, 100 * SECOND, late);
+            let stand_for: f64 = seen.iter().map(|(.., slice)| slice.stands_for).sum();
+            let by_length =
+                seen.iter().map(|(from, to, slice)| (to - from) as f64 * slice.expansion);
+            assert!((by_length.sum::<f64>() / stand_for - 1.0).abs() < 1e-6);
+            assert_eq!(stand_for, slices.covered as f64, "1 in {one_in}, {late} ns late");
+            let on: u64 = seen.iter().map(|(from, to, _)| to - from).sum();
+            let share = (one_in * on) as f64 / seen.last().unwrap().1 as f64;
+            let bounds = if late > SHORTEST_NS && one_in > 10 { 0.9..1.5 } else { 0.9..1.1 };
+            assert!(bounds.contains(&share), "1 in {one_in}, {late} ns late: {share}");
+            assert!(seen.windows(2).all(|two| two[0].1 <= two[1].0));
+        }
+    }
+
+    #[test]
+    fn the_slices_of_a_report_stand_for_its_time() {
+        for (one_in, late) in [(10, 2_000_000), (2, 9_000_000), (200, 20_000_000)] {
+            let mut slices = Slices::begin(0, one_in, 7, SECOND);
+            let seen = run(&mut slices, 0, 20 * SECOND, late);
+            for second in 0..19 {
+                let of_report = seen.iter().filter(|(from, ..)| from / SECOND == second);
+                let sum: f64 = of_report.map(|(.., slice)| slice.stands_for).sum();
+                // A slice that ends late may belong to the report after its own.
+                let bounds = SECOND - 3 * late..=SECOND + 3 * late;
+                assert!(bounds.contains(&(sum as u64)), "1 in {one_in}, {second}: {sum}");
+            }
+        }
+    }
+
+    #[test]
+    fn slices_are_at_all_places_of_a_period() {
+        let mut slices = Slices::begin(0, 10, 3, u64::MAX);
+        let seen = run(&mut slices, 0, 1000 * SECOND, 100_000);
+        let mut places = [0u32; 10];
+        seen.iter().for_each(|(from, ..)| places[(from / 1_000_000 % 10) as usize] += 1);
+        let mean = seen.len() as f64 / 10.0;
+        assert!(places.iter().all(|&n| (0.8..1.2).contains(&(f64::from(n) / mean))), "{places:?}");
+    }
+
+    #[test]
+    fn the_end_of_slices_is_when_the_last_one_no_longer_stands_for_the_time() {
+        let mut slices = Slices::begin(0, 10, 3, SECOND);
+        let end = run(&mut slices, 0, 900_000_000, 0).last().unwrap().1;
+        assert!(slices.can_decide());
+        slices.decided(20);
+        assert!(!slices.can_decide() && slices.due() >= slices.covered);
+        slices.decided(1);
+        assert_eq!(slices.due(), slices.covered);
+        assert_eq!(slices.edge(end.max(slices.covered)), Some(SliceEdge::Leave));
+    }
+}

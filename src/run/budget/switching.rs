@@ -1,0 +1,100 @@
+//! Switches the events of a run on and off, as its slices of time demand.
+
+use super::slices::{SliceEdge, Slices};
+use super::{BudgetKeeper, CostReading};
+use crate::source::live::Live;
+use crate::sys::clock::monotonic_ns;
+
+impl BudgetKeeper {
+    /// Returns the longest time until the next drain, in milliseconds; `next_report` is the time of
+    /// the next report.
+    pub(in crate::run) fn wait_ms(&self, live: &Live, next_report: f64) -> f64 {
+        match &self.slices {
+            // The next slice begins after the report, and that waits for its last records.
+            Some(slices) if slices.is_on() || next_report > live.now() => {
+                slices.due().saturating_sub(monotonic_ns()) as f64 / 1e6
+            }
+            _ => f64::INFINITY,
+        }
+    }
+
+    /// Returns whether events are on for a slice. Its records are not read before it has ended:
+    /// only then it is known what they stand for.
+    pub(in crate::run) fn is_in_slice(&self) -> bool {
+        self.slices.as_ref().is_some_and(Slices::is_on)
+    }
+
+    /// Returns whether records must not be read yet because a slice is on. Ends it if it is over,
+    /// if the report at `next_report` is due, or if its records fill half of a ring.
+    pub(in crate::run) fn holds(&mut self, live: &mut Live, next_report: f64) -> bool {
+        if !self.is_in_slice() {
+            return false;
+        }
+        let edge = self.slices.as_ref().and_then(|slices| slices.edge(monotonic_ns()));
+        if edge == Some(SliceEdge::End) || live.now() >= next_report || live.is_half_full() {
+            self.end_slice(live, next_report);
+        }
+        self.is_in_slice()
+    }
+
+    /// Ends the slice that is on, if there is one.
+    pub(in crate::run) fn end_slice(&mut self, live: &mut Live, next_report: f64) {
+        let Some(slices) = self.slices.as_mut().filter(|slices| slices.is_on()) else { return };
+        let slice = slices.ended(live.switch_thinned(false), on_event_clock(live, next_report));
+        live.expand(slice.expansion);
+        self.weight.begin_slice(slice.stands_for, self.controller.slowdown(self.rate));
+        self.slice_ended = live.now();
+        let stands_for = slice.expansion * self.controller.thinning().one_in as f64;
+        self.highest = self.highest.max(stands_for as u64);
+    }
+
+    /// Switches events on, if that is due and the records of the slice before have been handled.
+    pub(super) fn switch_on_if_due(&mut self, live: &mut Live, next_report: f64) {
+        let Some(slices) = self.slices.as_mut().filter(|slices| !slices.is_on()) else { return };
+        let is_handled = live.horizon() >= self.slice_ended && live.now() < next_report;
+        if is_handled {
+            slices.keep_up(monotonic_ns(), on_event_clock(live, next_report));
+        }
+        let Some(edge) = slices.edge(monotonic_ns()).filter(|_| is_handled) else { return };
+        if edge == SliceEdge::Begin {
+            slices.began(live.switch_thinned(true));
+            return;
+        }
+        self.slices = None;
+        self.weight.end_slices();
+        live.expand(1.0);
+        live.switch_thinned(true);
+        self.decided = CostReading { at: monotonic_ns(), ..self.decided };
+    }
+
+    /// Learns the highest rate of events on a CPU, after so many nanoseconds.
+    pub(super) fn learn_rate(&mut self, live: &Live, passed: f64) {
+        let counted = live.events_by_cpu();
+        let before = std::mem::replace(&mut self.counted, counted);
+        let since = |(cpu, events): (usize, &u64)| events - before.get(cpu).copied().unwrap_or(0);
+        let most = self.counted.iter().enumerate().map(since).max().unwrap_or(0);
+        let one_in_time =
+            self.slices.as_ref().map_or(1, |_| self.controller.thinning().one_in_time);
+        self.rate = (most * one_in_time) as f64 / passed.max(1.0);
+    }
+
+    /// Begins, changes or ends the slices of time, as was decided.
+    pub(super) fn slice(&mut self, live: &mut Live, next_report: f64) {
+        let one_in_time = self.controller.thinning().one_in_time;
+        match &mut self.slices {
+            Some(slices) => slices.decided(one_in_time),
+            None if one_in_time > 1 => {
+                let off = live.switch_thinned(false);
+                let report = on_event_clock(live, next_report);
+                self.slices = Some(Slices::begin(off, one_in_time, self.seed, report));
+                self.slice_ended = live.now();
+            }
+            None => {}
+        }
+    }
+}
+
+/// Returns a time of the run as one of the event clock.
+fn on_event_clock(live: &Live, at: f64) -> u64 {
+    monotonic_ns().saturating_add_signed((at - live.now()) as i64)
+}
