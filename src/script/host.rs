@@ -8,7 +8,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use mlua::{Function, Table};
 
 use super::aggregate::{AggregateSettings, Aggregates};
@@ -260,6 +260,12 @@ impl Host {
         self.limit_aggregates(setting.aggregate_memory);
         self.sums.by_thread.set(setting.per_thread);
         if setting.estimated {
+            if self.aggregates.has_declared() {
+                bail!(
+                    "--budget: the script declares a table before m.init is called, which would \
+                     count each record once; declare it inside m.init, or omit --budget"
+                );
+            }
             self.sums.weight.vary();
         }
         let mut state = self.state.borrow_mut();

@@ -185,6 +185,14 @@ fn what_cannot_be_estimated_is_refused_with_a_reason() {
         assert!(!run.status.success(), "{args:?}");
         String::from_utf8_lossy(&run.stderr).into_owned()
     };
+    let script = tempfile::Builder::new().suffix(".lua").tempfile().expect("a temporary file");
+    let source = "local m = monitor { summary = 'early', independent = true }
+        local rows = kv { 'cpu', count = 'calls' }
+        function m.init() evsel('raw_syscalls:sys_enter', function(e) rows:add(e._cpu) end) end
+        return m";
+    std::fs::write(script.path(), source).expect("it can be written");
+    let path = script.path().to_str().expect("a path in UTF-8");
+    assert!(refused(&[path]).contains("declares a table before m.init"), "{}", refused(&[path]));
     for (args, why) in [
         (&["task-state"][..], "relates events to each other"),
         (&["top", "-e", "sched:sched_switch", "-p", "1"], "inherited by their children"),
