@@ -211,7 +211,7 @@ impl BudgetKeeper {
         let reading = CostReading { at: now, own_ns: self.decided.own_ns, tally };
         let load = reading.load_since(&self.decided, self.cpus);
         self.decided = reading;
-        self.learn_rate(live, load.capacity / self.cpus);
+        self.learn_rate(live, since);
         let mut reroll = false;
         if now.saturating_sub(self.learned.at) >= SECOND_NS {
             self.learn(CostReading::now(tally));
@@ -249,11 +249,7 @@ impl BudgetKeeper {
         }
         let choices = primes::<3>(one_in);
         let seed = &mut self.seed;
-        live.thin(|| {
-            // Knuth's generator: a different prime for each CPU and second is all that is needed.
-            *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            choices[(*seed >> 33) as usize % choices.len()]
-        });
+        live.thin(|| choices[random(seed) as usize % choices.len()]);
         self.highest = self.highest.max(choices[choices.len() - 1]);
     }
 
@@ -293,6 +289,13 @@ impl BudgetKeeper {
             percent(cost)
         ))
     }
+}
+
+/// Returns the next number of Knuth's generator: a different prime for each CPU and second, and
+/// another position of each slice, is all that is needed.
+fn random(seed: &mut u64) -> u64 {
+    *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+    *seed >> 33
 }
 
 /// Returns the cost of a run in one line.

@@ -227,7 +227,7 @@ fn watch(
     let mut pace = DrainPace::new(workload.is_some() || tasks.is_some());
     loop {
         live.switch(&host.take_switches())?;
-        let report = schedule.report_at().min(schedule.end);
+        let report = schedule.report_or_end();
         let (in_slice, slice_ms) = upkeep
             .budget
             .as_ref()
@@ -252,7 +252,7 @@ fn watch(
         if signal::take_report_request() {
             schedule.ask(live.now());
         }
-        let report = schedule.report_at().min(schedule.end);
+        let report = schedule.report_or_end();
         if !upkeep.budget.as_mut().is_some_and(|budget| budget.holds(live, report)) {
             deliver_due(host, live, show, schedule, &mut upkeep.counts)?;
         }
@@ -260,7 +260,7 @@ fn watch(
         upkeep.boost.iter_mut().for_each(RtBoost::update);
         let context = host.context().clone();
         upkeep.changes.check(live, &context, host);
-        let report = schedule.report_at().min(schedule.end);
+        let report = schedule.report_or_end();
         let exceeds =
             upkeep.budget.as_mut().is_some_and(|budget| budget.check(live, &context, report));
         if exceeds || host.ended() || quit || over || show.closed() || live.now() >= schedule.end {

@@ -28,12 +28,17 @@ impl Schedule {
     }
 
     pub(super) fn next(&self, host: &Host) -> f64 {
-        self.report_at().min(host.next_timer().unwrap_or(f64::INFINITY)).min(self.end)
+        self.report_or_end().min(host.next_timer().unwrap_or(f64::INFINITY))
     }
 
     /// Returns when the next report is due.
     pub(super) fn report_at(&self) -> f64 {
         self.interval_at.min(self.asked_at)
+    }
+
+    /// Returns when the next report is due, or when the run ends, if that is sooner.
+    pub(super) fn report_or_end(&self) -> f64 {
+        self.report_at().min(self.end)
     }
 
     /// Requests an extra report at `now`. The regular ones are not moved.

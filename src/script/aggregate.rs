@@ -173,11 +173,6 @@ impl Aggregates {
         self.len() == 0
     }
 
-    /// Returns whether the script has declared an aggregate.
-    pub(super) fn has_declared(&self) -> bool {
-        !self.0.declared.borrow().is_empty()
-    }
-
     /// Draws the reports of `handles` in their order, or of all aggregates. Values that are not an
     /// aggregate of this state, and aggregates without a report (`pending`, `rate`, …),
     /// are skipped.

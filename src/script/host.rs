@@ -260,7 +260,7 @@ impl Host {
         self.limit_aggregates(setting.aggregate_memory);
         self.sums.by_thread.set(setting.per_thread);
         if setting.estimated {
-            if self.aggregates.has_declared() {
+            if !self.aggregates.is_empty() {
                 bail!(
                     "--budget: the script declares a table before m.init is called, which would \
                      count each record once; declare it inside m.init, or omit --budget"

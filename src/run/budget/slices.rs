@@ -8,6 +8,8 @@
 //! does not stay in step with a load that repeats, and a cycle lasts so many times as long as its
 //! slice did, so that late switches do not make the run more expensive.
 
+use super::random;
+
 /// Length of a cycle, and the shortest slice.
 const CYCLE_NS: u64 = 100_000_000;
 const SHORTEST_NS: u64 = 1_000_000;
@@ -146,8 +148,7 @@ impl Slices {
 
     /// Chooses the next slice, which does not contain a report. Returns when it begins.
     fn plan(&mut self, now: u64, next_report: u64) -> u64 {
-        self.seed = self.seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        let place = (self.seed >> 33) % (self.one_in * self.length() / 2);
+        let place = random(&mut self.seed) % (self.one_in * self.length() / 2);
         let mut begin = (self.cycle + place).max(now);
         if (begin..begin + 2 * self.length()).contains(&next_report) {
             begin = next_report + 1;
@@ -168,14 +169,13 @@ mod tests {
     fn run(slices: &mut Slices, from: u64, to: u64, late: u64) -> Vec<(u64, u64, EndedSlice)> {
         let (mut now, mut begin, mut seen, mut seed) = (from, 0, Vec::new(), 1u64);
         while now < to || slices.is_on() {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let next_report = (now / SECOND + 1) * SECOND;
             if slices.due() > next_report {
                 // The process wakes for the report.
                 now = next_report;
             }
             slices.keep_up(now, (now / SECOND + 1) * SECOND);
-            now = now.max(slices.due()) + (seed >> 33) % (late + 1);
+            now = now.max(slices.due()) + random(&mut seed) % (late + 1);
             match slices.edge(now) {
                 Some(SliceEdge::Begin) => {
                     begin = now;

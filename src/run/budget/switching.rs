@@ -68,14 +68,14 @@ impl BudgetKeeper {
     }
 
     /// Learns the highest rate of events on a CPU, after so many nanoseconds.
-    pub(super) fn learn_rate(&mut self, live: &Live, passed: f64) {
+    pub(super) fn learn_rate(&mut self, live: &Live, passed: u64) {
         let counted = live.events_by_cpu();
         let before = std::mem::replace(&mut self.counted, counted);
         let since = |(cpu, events): (usize, &u64)| events - before.get(cpu).copied().unwrap_or(0);
         let most = self.counted.iter().enumerate().map(since).max().unwrap_or(0);
-        let one_in_time =
-            self.slices.as_ref().map_or(1, |_| self.controller.thinning().one_in_time);
-        self.rate = (most * one_in_time) as f64 / passed.max(1.0);
+        // Slices contain only a part of the events.
+        let events = most * self.controller.thinning().one_in_time;
+        self.rate = events as f64 / passed.max(1) as f64;
     }
 
     /// Begins, changes or ends the slices of time, as was decided.

@@ -115,7 +115,7 @@ function M.filtered(first, last)
   return sum
 end
 
---- Stops the walk behind the `left`th handled event; events that are hidden do not count.
+--- Stops the walk after this many handled events; events that are hidden do not count.
 function M.limit(events) left[0] = events end
 
 --- Returns how many events remain until the limit.

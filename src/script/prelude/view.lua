@@ -212,7 +212,6 @@ local M = {
   copies_of = copies_of, nowhere = nowhere,
   make = make, role_of = role_of, ctx = ctx, printing = false, noting = false, scope = scope,
   comm_of = comm_of, own_comm = comm, stack_of = stack_of, met = met, nearest = nearest,
-  constants = constants,
 }
 
 --- Returns the metatable of a role's views.

@@ -3,30 +3,32 @@
 
 use super::Live;
 use crate::source::counts::Tally;
+use crate::source::ring::weights::SampleWeights;
 use crate::sys::clock::monotonic_ns;
 
 impl Live {
     /// Returns the events and samples so far of the openings that can be thinned. Events that were
     /// counted since the last sample of a CPU are not included.
     pub fn tally(&self) -> Tally {
-        let weights = self.opened.decoders.iter().filter_map(|decoder| decoder.weights.as_ref());
-        weights.fold(Tally::default(), |sum, of_opening| sum.plus(of_opening.tally()))
+        self.weights().fold(Tally::default(), |sum, of_opening| sum.plus(of_opening.tally()))
+    }
+
+    /// Returns the weights of the openings that can be thinned.
+    fn weights(&self) -> impl Iterator<Item = &SampleWeights> {
+        self.opened.decoders.iter().filter_map(|decoder| decoder.weights.as_deref())
     }
 
     /// Returns the events so far of the openings that can be thinned, by CPU.
     pub fn events_by_cpu(&self) -> Vec<u64> {
         let mut all = Vec::new();
-        for weights in self.opened.decoders.iter().filter_map(|decoder| decoder.weights.as_ref()) {
-            weights.add_events(&mut all);
-        }
+        self.weights().for_each(|weights| weights.add_events(&mut all));
         all
     }
 
     /// Returns the number of events without a sample that others stand for; None if no event can be
     /// thinned.
     pub fn thinned(&self) -> Option<u64> {
-        let weighed = self.opened.decoders.iter().any(|decoder| decoder.weights.is_some());
-        weighed.then(|| self.tally().thinned())
+        self.weights().next().map(|_| self.tally().thinned())
     }
 
     /// Samples one event in N from now on, where `one_in` returns the N of an event. Costs an
@@ -50,14 +52,14 @@ impl Live {
         let before = monotonic_ns();
         for open in &self.opened.events {
             let decoder = &self.opened.decoders[open.opening];
-            if decoder.weights.is_none() || !decoder.is_on() {
+            let Some(weights) = decoder.weights.as_ref().filter(|_| decoder.is_on()) else {
                 continue;
-            }
+            };
             // An event that cannot be switched has gone with its CPU.
             let _ = if on { open.event.enable() } else { open.event.disable() };
             // Linux 6.18 does not start an event again that was throttled when it was disabled
             // (`perf_trace_add()`, kernel/events/core.c), unless its period is set.
-            if let Some(weights) = decoder.weights.as_ref().filter(|_| on) {
+            if on {
                 let _ = open.event.period(weights.one_in(open.cpu));
             }
         }
@@ -67,8 +69,7 @@ impl Live {
     /// Lets each sample that is read from now on stand for so many times as many events, because
     /// its slice of time stands for that much more time.
     pub fn expand(&self, expansion: f64) {
-        let weights = self.opened.decoders.iter().filter_map(|decoder| decoder.weights.as_ref());
-        weights.for_each(|weights| weights.expand(expansion));
+        self.weights().for_each(|weights| weights.expand(expansion));
     }
 
     /// Returns whether a ring is half full.
