@@ -11,6 +11,12 @@ impl Event {
         self.name.starts_with("sched:")
     }
 
+    /// Returns whether the kernel takes its slow path for every system call while this event is open.
+    pub fn is_of_system_calls(&self) -> bool {
+        let systems = ["raw_syscalls", "syscalls", "syscall"];
+        self.name.split_once(':').is_some_and(|(system, _)| systems.contains(&system))
+    }
+
     /// Returns whether this event can be raised by an interrupt (`timer:*`, `irq:*`,
     /// `irq_vectors:*`).
     ///

@@ -16,7 +16,8 @@
 //!   `report_cpu_ns lost max_rss_kb start_ms traces traces_aborted traces_flushed`, `interpreted`
 //!   (0 to 1; null with too few samples);
 //!   with counts in the kernel also `program_ns` (mean time of a program for an event),
-//!   with `--budget` also `budget_percent cost_percent own_percent kernel_percent one_in_max`.
+//!   with `--budget` also `budget_percent cost_percent own_percent kernel_percent one_in_max
+//!   one_in_time_max`.
 //!
 //! Values and names:
 //!
@@ -289,6 +290,7 @@ impl Draw for Json {
             push_float(self.fixed("own_percent"), budget.own_percent);
             push_float(self.fixed("kernel_percent"), budget.kernel_percent);
             digits::push_u64(self.fixed("one_in_max"), budget.one_in_max);
+            digits::push_u64(self.fixed("one_in_time_max"), budget.one_in_time_max);
         }
         self.close();
     }

@@ -9,6 +9,7 @@ mod slices;
 mod switching;
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use anyhow::{bail, ensure};
 
@@ -28,21 +29,27 @@ use crate::sys::clock::monotonic_ns;
 use crate::sys::machine;
 use crate::sys::tracefs::Tracefs;
 use crate::sys::tracepoint_overhead::{self, StackCopy};
-use controller::{Controller, Load, Prices, primes};
+use controller::{COUNTED_NS, Controller, Load, PRINTED_NS, Prices, primes};
 use slices::Slices;
 
 /// Prices of this machine's kind, in nanoseconds, if they cannot be measured.
-const USUAL: Prices = Prices { record: 300.0, skipped: 80.0 };
+const USUAL: Prices = Prices { record: 300.0, skipped: 80.0, off: 20.0 };
 /// The warning that these prices are used.
 const UNMEASURED: &str = "--budget: the cost of an event cannot be measured here; the run assumes \
                           the usual 300 ns for a record and 80 ns for an event without one";
 /// Shortest time between two decisions, in nanoseconds, and the samples that end it.
-const SOON_NS: u64 = 10_000_000;
+const SOON_NS: u64 = 2_000_000;
 const SOON_SAMPLES: u64 = 2000;
+/// Shortest time that a load is taken for, before a decision.
+const SHORTEST_LOAD_NS: u64 = 10_000_000;
 /// Longest time between two decisions.
 const LATE_NS: u64 = 100_000_000;
-/// Time between two readings of the own CPU time, and between two changes of the primes.
+/// Time between two readings of the own CPU time, and between two changes of the primes. In the
+/// first second, so many samples also end a reading: what a monitor takes for one is not known yet.
 const SECOND_NS: u64 = 1_000_000_000;
+const EARLY_SAMPLES: u64 = 500;
+/// How long the load is looked at before the run begins.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// The budget of a run, and what it has cost.
 pub(super) struct BudgetKeeper {
@@ -59,6 +66,8 @@ pub(super) struct BudgetKeeper {
     slices: Option<Slices>,
     /// When the last slice ended, as a time of the run.
     slice_ended: f64,
+    /// Time between two reports, in nanoseconds.
+    interval: f64,
     /// The events of each CPU until the last decision, and the highest rate of a CPU before it, in
     /// events per nanosecond.
     counted: Vec<u64>,
@@ -77,6 +86,8 @@ struct CostReading {
     at: u64,
     own_ns: u64,
     tally: Tally,
+    /// Events while they were off, as estimated from the others.
+    off: f64,
 }
 
 /// Checks, before the script declares its events, that a run with a budget can be estimated.
@@ -160,17 +171,24 @@ impl BudgetKeeper {
         let stacks = openings.iter().filter_map(|one| one.sampling.stack).map(copied).max();
         let prices =
             catalog.tracefs().and_then(|tracefs| prices(tracefs, stacks.unwrap_or_default()));
+        // While events of system calls are open, each call takes the slow path into the kernel.
+        // An event of another tracepoint that is off takes a few nanoseconds.
+        let slows_calls = openings.iter().any(|one| one.event.is_of_system_calls());
+        let prices =
+            prices.map(|all| Prices { off: if slows_calls { all.off } else { 0.0 }, ..all });
+        let own = if request.monitor.emits.is_some() { PRINTED_NS } else { COUNTED_NS };
         Some(BudgetKeeper {
             share,
             is_strict: request.options.strict,
             cpus: 1.0,
-            controller: Controller::new(share, prices.unwrap_or(USUAL)),
+            controller: Controller::new(share, prices.unwrap_or(USUAL), own),
             begin: CostReading::default(),
             decided: CostReading::default(),
             learned: CostReading::default(),
             highest: 1,
             slices: None,
             slice_ended: 0.0,
+            interval: f64::INFINITY,
             counted: Vec::new(),
             rate: 0.0,
             weight: context.weight(),
@@ -181,11 +199,29 @@ impl BudgetKeeper {
         })
     }
 
-    /// Begins to meter, when the events have been enabled.
-    pub(super) fn start(&mut self, source: &SourceRequest) {
+    /// Looks at the load before the events are enabled, so that a heavy one is thinned from the
+    /// begin.
+    pub(super) fn look(&mut self, live: &mut Live, source: &SourceRequest) {
         self.cpus = source.watched.len().max(1) as f64;
-        self.begin = CostReading::now(Tally::default());
+        if self.is_strict {
+            return;
+        }
+        let (by_cpu, lasted) = live.count_before_run(LOOK);
+        let events = by_cpu.iter().sum::<u64>() as f64;
+        self.rate = by_cpu.iter().max().map_or(0.0, |most| *most as f64 / lasted);
+        let load = Load { capacity: lasted * self.cpus, events, samples: events, off: 0.0 };
+        if self.controller.decide(monotonic_ns() as f64, &load).is_some() {
+            self.thin(live);
+        }
+    }
+
+    /// Begins to meter, when the events have been enabled; `next_report` is the time of the first
+    /// report, and reports follow each other after `interval` nanoseconds.
+    pub(super) fn start(&mut self, live: &mut Live, next_report: f64, interval: f64) {
+        self.interval = interval;
+        self.begin = CostReading::now(Tally::default(), 0.0);
         (self.decided, self.learned) = (self.begin, self.begin);
+        self.slice(live, next_report);
     }
 
     /// Decides anew how far events are thinned, after a drain; `next_report` is the time of the
@@ -208,13 +244,21 @@ impl BudgetKeeper {
         if std::mem::take(&mut self.is_unmeasured) {
             context.note(Level::Warning, UNMEASURED);
         }
-        let reading = CostReading { at: now, own_ns: self.decided.own_ns, tally };
-        let load = reading.load_since(&self.decided, self.cpus);
+        let events = (tally.events - self.decided.tally.events) as f64;
+        let off = self.decided.off + events * (self.controller.thinning().one_in_time - 1) as f64;
+        let reading = CostReading { at: now, own_ns: self.decided.own_ns, tally, off };
+        // A load that has just begun is not that of the idle time before it.
+        let first = live.take_first_sample().min(now.saturating_sub(SHORTEST_LOAD_NS));
+        let begin = if self.slices.is_some() { 0 } else { first };
+        let decided = CostReading { at: self.decided.at.max(begin), ..self.decided };
+        let load = reading.load_since(&decided, self.cpus);
         self.decided = reading;
-        self.learn_rate(live, since);
+        self.learn_rate(live, now.saturating_sub(decided.at));
         let mut reroll = false;
-        if now.saturating_sub(self.learned.at) >= SECOND_NS {
-            self.learn(CostReading::now(tally));
+        let is_early = now.saturating_sub(self.begin.at) < SECOND_NS
+            && tally.samples - self.learned.tally.samples >= EARLY_SAMPLES;
+        if is_early || now.saturating_sub(self.learned.at) >= SECOND_NS {
+            self.learn(CostReading::now(tally, off), is_early);
             reroll = self.controller.thinning().one_in > 1;
         }
         if self.is_strict {
@@ -225,20 +269,18 @@ impl BudgetKeeper {
             self.thin(live);
         }
         self.slice(live, next_report);
-        if changed.is_some() {
-            self.warn(context);
-        }
+        self.warn(context);
         false
     }
 
-    fn learn(&mut self, reading: CostReading) {
+    fn learn(&mut self, reading: CostReading, is_early: bool) {
         let load = reading.load_since(&self.learned, self.cpus);
         let own_ns = (reading.own_ns - self.learned.own_ns) as f64;
         let cost = (own_ns + self.controller.kernel_ns(&load)) / load.capacity.max(1.0);
-        if cost > self.share {
+        if cost > self.share && !is_early {
             self.exceeded.get_or_insert(cost);
         }
-        self.controller.learn(&load, own_ns);
+        self.controller.learn(&load, own_ns, is_early);
         self.learned = reading;
     }
 
@@ -267,7 +309,7 @@ impl BudgetKeeper {
 
     /// Returns the cost of the run so far.
     pub(super) fn stats(&self, live: &Live) -> BudgetStats {
-        let reading = CostReading::now(live.tally());
+        let reading = CostReading::now(live.tally(), self.decided.off);
         let load = reading.load_since(&self.begin, self.cpus);
         let own_ns = (reading.own_ns - self.begin.own_ns) as f64;
         let share = |ns: f64| 100.0 * ns / load.capacity.max(1.0);
@@ -276,6 +318,7 @@ impl BudgetKeeper {
             own_percent: share(own_ns),
             kernel_percent: share(self.controller.kernel_ns(&load)),
             one_in_max: self.highest,
+            one_in_time_max: self.controller.most_parts(),
         }
     }
 
@@ -305,9 +348,13 @@ pub(super) fn summary(stats: &BudgetStats) -> String {
         1 => "every event was recorded".to_owned(),
         n => format!("a record stands for at most {n} events"),
     };
+    let sliced = match stats.one_in_time_max {
+        1 => String::new(),
+        n => format!(", and events were on during one part of the time in {n} or more often"),
+    };
     format!(
         "the run cost {} of the watched CPUs ({} own CPU time, {} in the traced tasks), its budget \
-         is {}; {thinned}",
+         is {}; {thinned}{sliced}",
         shown(stats.cost_percent()),
         shown(stats.own_percent),
         shown(stats.kernel_percent),
@@ -316,8 +363,8 @@ pub(super) fn summary(stats: &BudgetStats) -> String {
 }
 
 impl CostReading {
-    fn now(tally: Tally) -> CostReading {
-        CostReading { at: monotonic_ns(), own_ns: machine::own_cpu_ns(), tally }
+    fn now(tally: Tally, off: f64) -> CostReading {
+        CostReading { at: monotonic_ns(), own_ns: machine::own_cpu_ns(), tally, off }
     }
 
     fn load_since(&self, before: &CostReading, cpus: f64) -> Load {
@@ -325,6 +372,7 @@ impl CostReading {
             capacity: self.at.saturating_sub(before.at) as f64 * cpus,
             events: (self.tally.events - before.tally.events) as f64,
             samples: (self.tally.samples - before.tally.samples) as f64,
+            off: self.off - before.off,
         }
     }
 }
@@ -352,7 +400,8 @@ fn copied(stack: StackSampling) -> StackCopy {
 /// Returns the prices of events on this machine, or None if they cannot be measured.
 fn prices(tracefs: &Tracefs, stack: StackCopy) -> Option<Prices> {
     let overhead = tracepoint_overhead::measure_thinned(tracefs, stack).ok()?;
-    Some(Prices { record: overhead.record, skipped: overhead.skipped.max(1.0) })
+    let skipped = overhead.skipped.max(1.0);
+    Some(Prices { record: overhead.record, skipped, off: overhead.off.min(skipped) })
 }
 
 #[cfg(test)]

@@ -89,6 +89,7 @@ pub(super) fn run(
     if !start_at::wait(settings.start_at, settings.quiet, started)? {
         return ended_before_start();
     }
+    budget.iter_mut().for_each(|budget| budget.look(&mut live, &source));
     enable(&host, &mut live, &source, workload.is_some())?;
     counts.begin(settings, live.now())?;
     begin_notes(&context, &catalog);
@@ -105,7 +106,8 @@ pub(super) fn run(
     let mut schedule = Schedule::new(request);
     let cost = Overhead::start(started);
     let tasks = source.tasks.as_deref();
-    budget.iter_mut().for_each(|budget| budget.start(&source));
+    let first_report = schedule.report_or_end();
+    budget.iter_mut().for_each(|budget| budget.start(&mut live, first_report, schedule.interval()));
     let mut upkeep = Upkeep::begin(&host, &live, settings, counts, budget);
     let watched = watch(
         &mut host,

@@ -52,6 +52,11 @@ impl Schedule {
         self.interval_at = last_due(self.interval_at, self.interval, now);
     }
 
+    /// Returns the nanoseconds between two reports; infinite if there is only one.
+    pub(super) fn interval(&self) -> f64 {
+        self.interval
+    }
+
     /// Advances to the next report. Returns the length of the finished interval in seconds.
     pub(super) fn turn(&mut self, now: f64) -> f64 {
         let seconds = (now - self.last) / 1e9;

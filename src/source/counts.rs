@@ -22,7 +22,9 @@ pub struct Tally {
     pub events: u64,
     /// Samples that were read.
     pub samples: u64,
-    /// Events that these samples stand for.
+    /// Samples of these that stand for nothing: of a time that is not measured.
+    pub unmeasured: u64,
+    /// Events that the others stand for.
     pub weight: u64,
 }
 
@@ -32,12 +34,13 @@ impl Tally {
         Tally {
             events: self.events + other.events,
             samples: self.samples + other.samples,
+            unmeasured: self.unmeasured + other.unmeasured,
             weight: self.weight + other.weight,
         }
     }
 
     /// Returns the number of events without a sample that others stand for.
     pub fn thinned(self) -> u64 {
-        self.weight - self.samples
+        self.weight - (self.samples - self.unmeasured)
     }
 }

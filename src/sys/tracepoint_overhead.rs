@@ -29,6 +29,8 @@ pub struct ThinnedOverhead {
     pub record: f64,
     /// Overhead of an event that is counted, without a record.
     pub skipped: f64,
+    /// Overhead of a system call while its event is open, but disabled.
+    pub off: f64,
 }
 
 /// The part of a stack that a record contains.
@@ -80,27 +82,73 @@ pub fn measure(tracefs: &Tracefs) -> io::Result<(TracepointOverhead, Vec<PerfEve
 pub fn measure_thinned(tracefs: &Tracefs, stack: StackCopy) -> io::Result<ThinnedOverhead> {
     /// A period that does not end during the measurement.
     const NEVER: u64 = 1 << 40;
-    /// Short rounds, in turn: the fastest of many is that of an undisturbed CPU.
-    const SHORT_ROUNDS: usize = 40;
-    // Without an open event: the tracepoint itself makes every system call slower.
-    let bare = (0..SHORT_ROUNDS).map(|_| per_call(SHORT_CALLS)).fold(f64::INFINITY, f64::min);
+    // Without an open event, before and after: the tracepoint itself makes every system call slower.
+    let mut bare = Rounds::default();
+    (0..SHORT_ROUNDS / 2).for_each(|_| bare.add(SHORT_CALLS));
     let event = open_thinned(tracefs, stack)?;
     let mut ring = Ring::map(&event, PAGES).map_err(io::Error::other)?;
     let room = ring.capacity() / (u64::from(stack.bytes) + MOST_OTHER_BYTES);
     let calls = SHORT_CALLS.min(u32::try_from(room).unwrap_or(SHORT_CALLS)).max(1);
-    let (mut record, mut skipped) = (f64::INFINITY, f64::INFINITY);
+    let [mut record, mut skipped, mut off] = <[Rounds; 3]>::default();
     for _ in 0..SHORT_ROUNDS {
-        for (period, least) in [(1, &mut record), (NEVER, &mut skipped)] {
+        off.add(calls);
+        for (period, rounds) in [(1, &mut record), (NEVER, &mut skipped)] {
             event.period(period)?;
             let head = ring.head();
             ring.release(head);
             event.enable()?;
-            *least = least.min(per_call(calls));
+            rounds.add(calls);
             event.disable()?;
         }
     }
-    let above = |cost: f64| (cost - bare).max(0.0);
-    Ok(ThinnedOverhead { record: above(record), skipped: above(skipped) })
+    drop((ring, event));
+    (0..SHORT_ROUNDS / 2).for_each(|_| bare.add(SHORT_CALLS));
+    let above = |rounds: &Rounds| (rounds.per_call() - bare.per_call()).max(0.0) * bare.per_step();
+    Ok(ThinnedOverhead { record: above(&record), skipped: above(&skipped), off: above(&off) })
+}
+
+/// Short rounds, in turns.
+const SHORT_ROUNDS: usize = 40;
+/// Steps of a computation in user mode whose time shows how fast the CPU is.
+const STEPS: u32 = 10_000;
+
+/// Rounds of system calls. A CPU is slower while others share its core or lower its frequency, for
+/// longer than a round; a call therefore counts in steps of a computation beside it.
+#[derive(Default)]
+struct Rounds {
+    /// Steps per call, and nanoseconds per step, of each round.
+    calls: Vec<f64>,
+    steps: Vec<f64>,
+}
+
+impl Rounds {
+    fn add(&mut self, calls: u32) {
+        let per_call = per_call(calls);
+        let begun = clock::thread_cpu_ns();
+        let mut state = 1u64;
+        for _ in 0..STEPS {
+            state = std::hint::black_box(state.wrapping_mul(6_364_136_223_846_793_005));
+        }
+        let per_step = (clock::thread_cpu_ns() - begun) as f64 / f64::from(STEPS);
+        self.calls.push(per_call / per_step);
+        self.steps.push(per_step);
+    }
+
+    /// Returns the steps that a call takes: the median, as an interrupt prolongs few rounds.
+    fn per_call(&self) -> f64 {
+        median(&self.calls)
+    }
+
+    /// Returns the nanoseconds of a step.
+    fn per_step(&self) -> f64 {
+        median(&self.steps)
+    }
+}
+
+fn median(numbers: &[f64]) -> f64 {
+    let mut sorted = numbers.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted[sorted.len() / 2]
 }
 
 /// System calls per short round, unless the ring has room for fewer records.

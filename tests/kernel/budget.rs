@@ -8,14 +8,16 @@ use crate::live::live_tests;
 use crate::load::{self, CALLS, Load};
 use crate::tool::{Run, Tool};
 
-live_tests! {
+live_tests! { alone: [
     a_heavy_load_stays_within_its_budget_and_its_counts_within_their_errors,
     events_whose_counts_exceed_the_budget_are_on_in_slices_of_time,
     the_errors_of_slices_cover_a_load_that_is_slower_in_them,
+    the_cost_of_events_that_are_off_is_known,
+    a_short_run_stays_within_its_budget_from_its_begin,
     a_light_load_is_not_thinned_and_its_counts_are_exact,
     a_strict_run_ends_when_it_exceeds_its_budget,
     what_cannot_be_estimated_is_refused_with_a_reason,
-}
+] }
 
 /// Returns the selector of the system calls of two processes.
 fn calls_of(loads: [&Load; 2]) -> String {
@@ -45,18 +47,15 @@ fn judged(run: &Run, truth: &BTreeMap<i64, u64>) -> Vec<(i64, f64, f64, f64)> {
     CALLS.iter().map(of).collect()
 }
 
-/// Watches two loads of 8,000,000 calls each with a budget. Returns the calls as [`judged`], and
-/// the object `stats`.
-fn watched_in_slices(loads: [Load; 2]) -> (Vec<(i64, f64, f64, f64)>, serde_json::Value) {
-    let mut truth = load::numbers_of(BURSTS * 1000, 0);
-    for (number, count) in load::numbers_of(BURSTS * 1000, 1) {
-        *truth.entry(number).or_default() += count;
-    }
-    let [one, other] = &loads;
-    let event = calls_of([one, other]);
+/// Watches two loads of 4,000,000 lookups each with a budget, by process. Returns the true number of
+/// allocations, then of releases, and the estimated one with its error, of each, and the object
+/// `stats`.
+fn watched_in_slices(loads: [Load; 2]) -> (Vec<(f64, f64, f64)>, serde_json::Value) {
+    let pids = [loads[0].pid(), loads[1].pid()];
+    let event = lookups_of(pids);
+    let watched = ["top", "-e", &event, "-k", "common_pid", "--budget", "1%", "--stats"];
     // One report: the parts of the errors of several that come from slower tasks would add up.
-    let limit = ["--budget", "1%", "--stats", "-i", "60000"];
-    let tool = Tool::attach(&[&["top", "-e", &event, "-k", "id"], &limit[..]].concat());
+    let tool = Tool::attach(&[&watched[..], &["-i", "60000"]].concat());
     let [one, mut other] = loads;
     other.start();
     one.run();
@@ -65,40 +64,75 @@ fn watched_in_slices(loads: [Load; 2]) -> (Vec<(i64, f64, f64, f64)>, serde_json
     let stats = run.of("stats").next().expect("--stats prints an object").clone();
     let cost = stats["cost_percent"].as_f64().expect("the cost is a number");
     assert!(cost <= 1.2, "{stats} {}", run.stderr);
-    (judged(&run, &truth), stats)
+    let judge = |(event, pid): (&str, u32)| {
+        let row = run.of("row").find(|row| row["common_pid"] == pid);
+        let row = row.unwrap_or_else(|| panic!("no row of {pid}: {stats}"));
+        let number = |key: &str| row[key].as_f64().unwrap_or_else(|| panic!("{key}: {row}"));
+        ((BURSTS * CALLS_OF_BURST) as f64, number(event), number(&format!("{event}_error")))
+    };
+    let all = ["kmem_cache_alloc", "kmem_cache_free"].map(|event| pids.map(|pid| (event, pid)));
+    let judged = all.into_iter().flatten().map(judge).collect();
+    (judged, stats)
 }
 
-/// Two million calls a second: counting them costs some 5 % of two CPUs.
+/// Returns the selectors of the allocations and releases of names by two processes.
+fn lookups_of([one, other]: [u32; 2]) -> String {
+    let filter = format!("name==\"names_cache\"&&(common_pid=={one}||common_pid=={other})");
+    format!("kmem:kmem_cache_alloc/{filter}/,kmem:kmem_cache_free/{filter}/")
+}
+
+/// Two million events a second: counting them costs some 5 % of two CPUs or more.
 const BURSTS: u64 = 8000;
+const CALLS_OF_BURST: u64 = 500;
 
 fn events_whose_counts_exceed_the_budget_are_on_in_slices_of_time() {
-    let (judged, stats) =
-        watched_in_slices([0, 1].map(|seed| load::paced_calls(BURSTS, 1000, 1000, seed)));
-    for (number, truth, count, error) in &judged {
-        assert!((count - truth).abs() <= 2.0 * error, "{number}: {judged:?} {stats}");
-        // The samples of the other calls are too few for this.
-        if *truth > 3e6 {
-            assert!((count / truth - 1.0).abs() < 0.03, "{judged:?} {stats}");
-        }
+    let loads = [0, 1].map(|_| load::paced_lookups(BURSTS, CALLS_OF_BURST, 1000));
+    let (judged, stats) = watched_in_slices(loads);
+    // Where counts are expensive, slices are rare: with R of 50, there are 16 in 8 s.
+    let parts = stats["one_in_time_max"].as_f64().expect("a number");
+    assert!(parts > 1.0, "{stats}");
+    let most = 0.03 * (parts / 15.0).sqrt().max(1.0);
+    for (truth, count, error) in &judged {
+        assert!((count - truth).abs() <= 2.0 * error, "{judged:?} {stats}");
+        assert!((count / truth - 1.0).abs() < most, "{judged:?} {stats}");
     }
 }
 
 fn the_errors_of_slices_cover_a_load_that_is_slower_in_them() {
-    // It sleeps as long as it would without the cost of the calls.
+    // It sleeps as long as it would without the cost of the allocations.
     let (judged, stats) =
-        watched_in_slices([0, 1].map(|seed| load::mixed_calls(BURSTS, 1000, 700, seed)));
-    for (number, truth, count, error) in &judged {
-        assert!((count - truth).abs() <= 1.5 * error, "{number}: {judged:?} {stats}");
+        watched_in_slices([0, 1].map(|_| load::lookups(BURSTS, CALLS_OF_BURST, 700)));
+    for (truth, count, error) in &judged {
+        assert!((count - truth).abs() <= 1.5 * error, "{judged:?} {stats}");
     }
 }
 
+/// While events of system calls are open, each call is slower, in slices and between them.
+fn the_cost_of_events_that_are_off_is_known() {
+    let loads = [0, 1].map(|seed| load::paced_calls(6000, 1000, 1000, seed));
+    let event = calls_of([&loads[0], &loads[1]]);
+    let tool = Tool::attach(&["top", "-e", &event, "-k", "id", "--budget", "1%", "--stats"]);
+    let [one, mut other] = loads;
+    other.start();
+    one.run();
+    other.wait();
+    let run = tool.finish();
+    let stats = run.of("stats").next().expect("--stats prints an object");
+    let cost = stats["cost_percent"].as_f64().expect("the cost is a number");
+    let warns = |note: &serde_json::Value| {
+        note["text"].as_str().is_some_and(|text| text.contains("exceeds it even if it records"))
+    };
+    assert!(cost <= 1.2 || run.of("note").any(warns), "{stats} {}", run.stderr);
+    assert!(stats["one_in_time_max"].as_u64() > Some(1), "{stats}");
+}
+
 fn a_heavy_load_stays_within_its_budget_and_its_counts_within_their_errors() {
-    // Each load makes 125 calls a millisecond: with a record of each, a run would cost some 4 % of
-    // two CPUs.
-    const BURSTS: u64 = 6000;
-    let loads = [0, 1].map(|seed| load::mixed_calls(BURSTS, 125, 1000, seed));
-    let mut truth = load::numbers_of(BURSTS * 125, 0);
-    for (number, count) in load::numbers_of(BURSTS * 125, 1) {
+    // Each load makes 80 calls a millisecond: with a record of each, a run would cost some 3 % of
+    // two CPUs, and with a count of each 0.4 %.
+    const BURSTS: u64 = 8000;
+    let loads = [0, 1].map(|seed| load::mixed_calls(BURSTS, 80, 1000, seed));
+    let mut truth = load::numbers_of(BURSTS * 80, 0);
+    for (number, count) in load::numbers_of(BURSTS * 80, 1) {
         *truth.entry(number).or_default() += count;
     }
     let [one, other] = &loads;
@@ -126,14 +160,37 @@ fn a_heavy_load_stays_within_its_budget_and_its_counts_within_their_errors() {
         judged.iter().filter(is_near).count()
     };
     assert!(within(1.0) >= 4 && within(2.0) == judged.len(), "{judged:?} {stats}");
+    if stats["one_in_time_max"] != 1 {
+        // Counts are expensive on this machine, so that events are on in slices of time.
+        return;
+    }
     for (number, truth, count, error) in judged.iter().filter(|(_, truth, ..)| *truth > 2e5) {
         assert!((count / truth - 1.0).abs() < 0.03, "{number}: {count} of {truth} ± {error}");
     }
     let all = |of: fn(&(i64, f64, f64, f64)) -> f64| judged.iter().map(of).sum::<f64>();
     let (truth, count) = (all(|one| one.1), all(|one| one.2));
-    // The kernel counts all, unless counts are dear here and the events are on in slices of time.
-    let most = if stats["one_in_max"].as_u64() > Some(200) { 0.03 } else { 0.005 };
-    assert!((count / truth - 1.0).abs() < most, "{count} of {truth}: {stats}");
+    // The kernel counts all.
+    assert!((count / truth - 1.0).abs() < 0.005, "{count} of {truth}: {stats}");
+}
+
+fn a_short_run_stays_within_its_budget_from_its_begin() {
+    let [mut one, mut other] = [0, 1].map(|_| load::paced_lookups(5000, CALLS_OF_BURST, 1000));
+    let event = lookups_of([one.pid(), other.pid()]);
+    one.start();
+    other.start();
+    for monitor in [&["top", "-k", "common_pid"][..], &["trace"]] {
+        let limit = ["-e", &event, "--budget", "1%", "--stats", "--duration", "2"];
+        let (text, code) = Tool::attach(&[monitor, &limit].concat()).finish_by_itself();
+        let stats: serde_json::Value = text
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .find(|object: &serde_json::Value| object["type"] == "stats")
+            .unwrap_or_else(|| panic!("{monitor:?} prints no object `stats`"));
+        let cost = stats["cost_percent"].as_f64().expect("the cost is a number");
+        assert!(code == Some(0) && cost <= 1.2, "{monitor:?}: {stats}");
+        assert!(stats["one_in_time_max"].as_u64() > Some(1), "{monitor:?}: {stats}");
+    }
+    drop((one, other));
 }
 
 fn a_light_load_is_not_thinned_and_its_counts_are_exact() {

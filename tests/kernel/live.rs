@@ -6,19 +6,26 @@ use std::cell::Cell;
 use std::panic::{catch_unwind, resume_unwind};
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::{PoisonError, RwLock};
 use std::thread;
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use perilune::sys::machine::is_root;
 
-/// Lists the tests of a file: first those that need root, then those that decide themselves. The
+/// Lists the tests of a file: first those that need root, then those that decide themselves. Those of
+/// a file that measures what events cost run `alone`: other tests open events and use the CPUs. The
 /// compiler reports a test that is not listed as dead code.
 macro_rules! live_tests {
+    (alone: [$($test:ident),* $(,)?]) => {
+        pub(crate) fn tests() -> Vec<libtest_mimic::Trial> {
+            vec![$($crate::live::test(module_path!(), stringify!($test), (true, true), $test),)*]
+        }
+    };
     (root: [$($test:ident),* $(,)?], any: [$($free:ident),* $(,)?]) => {
         pub(crate) fn tests() -> Vec<libtest_mimic::Trial> {
             vec![
-                $($crate::live::test(module_path!(), stringify!($test), true, $test),)*
-                $($crate::live::test(module_path!(), stringify!($free), false, $free),)*
+                $($crate::live::test(module_path!(), stringify!($test), (true, false), $test),)*
+                $($crate::live::test(module_path!(), stringify!($free), (false, false), $free),)*
             ]
         }
     };
@@ -40,8 +47,16 @@ thread_local! {
 /// Why a test cannot run; it unwinds the test's thread.
 struct Skipped(String);
 
+/// Held by each test while it runs: shared, or by one test alone.
+static MACHINE: RwLock<()> = RwLock::new(());
+
 /// Creates a test that is named by its path below the crate.
-pub(crate) fn test(module: &str, name: &str, needs_root: bool, test: fn()) -> Trial {
+pub(crate) fn test(
+    module: &str,
+    name: &str,
+    (needs_root, alone): (bool, bool),
+    test: fn(),
+) -> Trial {
     let name = match module.split_once("::") {
         Some((_, module)) => format!("{module}::{name}"),
         None => name.to_owned(),
@@ -49,6 +64,9 @@ pub(crate) fn test(module: &str, name: &str, needs_root: bool, test: fn()) -> Tr
     let own = name.clone();
     Trial::ignorable_test(name, move || {
         let run = move || {
+            // A test that fails poisons nothing: the lock guards no data.
+            let _exclusive = alone.then(|| MACHINE.write().unwrap_or_else(PoisonError::into_inner));
+            let _shared = (!alone).then(|| MACHINE.read().unwrap_or_else(PoisonError::into_inner));
             if needs_root {
                 can_trace();
             }

@@ -19,7 +19,7 @@ pub(crate) use measured::{
     Pipes, SharedPage, alternate, faults, getppid_until_stopped, never_idle, sleeps_in_storms,
     vforks,
 };
-pub(crate) use mixed::{CALLS, mixed_calls, numbers_of, paced_calls};
+pub(crate) use mixed::{CALLS, lookups, mixed_calls, numbers_of, paced_calls, paced_lookups};
 pub(crate) use names::{links_names, opens, opens_names, opens_untouched_name};
 
 pub(crate) use sleeps::{counted_sleeps, sleeps};

@@ -239,12 +239,14 @@ fn a_run_with_a_budget_has_its_cost_and_the_number_of_thinned_events() {
         own_percent: 0.25,
         kernel_percent: 0.5,
         one_in_max: 101,
+        one_in_time_max: 4,
     };
     let stats = Stats { budget: Some(budget), ..Stats::default() };
     let json = drawn(|json| {
         json.stats(stamp(0), &stats);
         json.coverage(stamp(0), &Coverage { thinned: Some(9), ..Coverage::default() }, true);
     });
-    assert!(json.contains(r#""cost_percent":0.75,"#) && json.contains(r#""one_in_max":101}"#));
+    assert!(json.contains(r#""cost_percent":0.75,"#) && json.contains(r#""one_in_max":101,"#));
+    assert!(json.contains(r#""one_in_time_max":4}"#), "{json}");
     assert!(json.contains(r#""thinned":9,"#), "{json}");
 }

@@ -17,6 +17,8 @@ pub(super) struct Prices {
     pub(super) record: f64,
     /// An event that is only counted.
     pub(super) skipped: f64,
+    /// One that happens while the events are off.
+    pub(super) off: f64,
 }
 
 /// Events of a time span.
@@ -28,6 +30,8 @@ pub(super) struct Load {
     pub(super) events: f64,
     /// Events that it wrote a sample of.
     pub(super) samples: f64,
+    /// Events while they were off, as estimated from the others.
+    pub(super) off: f64,
 }
 
 /// The part of the limit that N is raised to, and the part that a lower N must stay within.
@@ -50,10 +54,14 @@ const SKIPPED_PART: f64 = 0.8;
 const LEAST_PART: f64 = 0.05;
 /// Highest number of parts of the time of which events are on during one.
 const MOST_PARTS: u64 = 200;
-/// Own CPU time per sample before the first reading.
-const OWN_NS: f64 = 500.0;
-/// Samples in a reading that is mostly the price of samples.
+/// Own CPU time per sample before the first reading: of one that is counted, and of one that is
+/// printed.
+pub(super) const COUNTED_NS: f64 = 500.0;
+pub(super) const PRINTED_NS: f64 = 4000.0;
+/// Samples in a reading that is mostly the price of samples, by a report and in the time before the
+/// first one.
 const MANY: f64 = 20_000.0;
+const MANY_EARLY: f64 = 500.0;
 
 /// How far events are thinned.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -99,12 +107,21 @@ pub(super) struct Controller {
     calm: Option<(f64, Thinning)>,
     /// Whether no thinning is enough.
     is_hopeless: bool,
+    most_parts: u64,
 }
 
 impl Controller {
-    pub(super) fn new(share: f64, prices: Prices) -> Controller {
-        let (own, fixed, thinning) = (OWN_NS, 0.0, Thinning::NONE);
-        Controller { share, prices, own, fixed, thinning, calm: None, is_hopeless: false }
+    /// Begins with a share of the capacity as the limit, and the `own` CPU time per sample that is
+    /// assumed before the first reading.
+    pub(super) fn new(share: f64, prices: Prices, own: f64) -> Controller {
+        let (fixed, thinning) = (0.0, Thinning::NONE);
+        let (calm, is_hopeless, most_parts) = (None, false, 1);
+        Controller { share, prices, own, fixed, thinning, calm, is_hopeless, most_parts }
+    }
+
+    /// Returns the most parts of the time so far of which events were on during one.
+    pub(super) fn most_parts(&self) -> u64 {
+        self.most_parts
     }
 
     /// Returns how far events are thinned now.
@@ -120,23 +137,26 @@ impl Controller {
     /// Returns what events cost in the kernel, in nanoseconds.
     pub(super) fn kernel_ns(&self, load: &Load) -> f64 {
         let skipped = (load.events - load.samples).max(0.0);
-        load.samples * self.prices.record + skipped * self.prices.skipped
+        let off = load.off * self.prices.off;
+        load.samples * self.prices.record + skipped * self.prices.skipped + off
     }
 
-    /// Returns the share of the time of the traced tasks that events take while they are on, at a
-    /// rate of events per nanosecond on their CPU.
+    /// Returns the share of the time of the traced tasks that events take while they are on, beyond
+    /// what they take while they are off, at a rate of events per nanosecond on their CPU.
     pub(super) fn slowdown(&self, rate: f64) -> f64 {
-        let each = self.prices.skipped + self.prices.record / self.thinning.one_in as f64;
+        let counted = self.prices.skipped - self.prices.off;
+        let each = counted + self.prices.record / self.thinning.one_in as f64;
         (WITH_COLD_CACHES * rate * each).clamp(0.0, 1.0)
     }
 
-    /// Learns from the own CPU time during a load of about a second.
-    pub(super) fn learn(&mut self, load: &Load, own_ns: f64) {
+    /// Learns from the own CPU time during a load of about a second, or `is_early` of the begin of
+    /// a run.
+    pub(super) fn learn(&mut self, load: &Load, own_ns: f64, is_early: bool) {
         if load.samples > 0.0 {
             let price = own_ns / load.samples;
             if price < self.own {
                 self.own = price;
-            } else if load.samples >= MANY {
+            } else if load.samples >= if is_early { MANY_EARLY } else { MANY } {
                 self.own = (self.own + price) / 2.0;
             }
         }
@@ -158,6 +178,7 @@ impl Controller {
         } else {
             self.relax(now, load);
         }
+        self.most_parts = self.most_parts.max(self.thinning.one_in_time);
         (self.thinning != before).then_some(self.thinning)
     }
 
@@ -201,7 +222,9 @@ impl Controller {
         // Samples cost half as much as the other events of a slice: more of them would shorten the
         // slices, and fewer save little.
         let one_in = ((2.0 * sample / skipped).ceil() as u64).clamp(LEAST, MOST);
-        let parts = (events * (skipped + sample / one_in as f64) / room).ceil();
+        let rest = room - events * self.prices.off;
+        let on = events * (skipped - self.prices.off + sample / one_in as f64);
+        let parts = if rest > 0.0 { (on / rest).ceil() } else { f64::INFINITY };
         let one_in_time = (parts as u64).clamp(2, MOST_PARTS);
         (Thinning { one_in, one_in_time }, reports_exceed || parts > MOST_PARTS as f64)
     }

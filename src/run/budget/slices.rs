@@ -10,16 +10,27 @@
 
 use super::random;
 
-/// Length of a cycle, and the shortest slice.
+/// Shortest cycle.
 const CYCLE_NS: u64 = 100_000_000;
+/// Length of a slice, if cycles are short enough for several in a report.
+const SLICE_NS: u64 = 10_000_000;
+/// One part in so many of a slice, its first, is not measured. Events make tasks slower: those that
+/// wait for a clock have fewer of them at the begin of a slice, and catch up at its end, or after it
+/// if that begin were measured.
+const SETTLING_PART: u64 = 5;
+/// Shortest slice.
 const SHORTEST_NS: u64 = 1_000_000;
+/// Cycles of a report, at least, unless they would be shorter than the shortest.
+const REPORTED_CYCLES: u64 = 2;
 /// Cycles between two decisions.
-const CYCLES: u32 = 5;
+const CYCLES: u32 = 4;
 
 /// The schedule of the slices.
 #[derive(Debug)]
 pub(super) struct Slices {
     one_in: u64,
+    /// Longest cycle: several are in each report.
+    longest: u64,
     /// Begin of the current cycle.
     cycle: u64,
     /// Until when the slices so far stand for the time.
@@ -56,15 +67,21 @@ pub(super) enum SliceEdge {
 pub(super) struct EndedSlice {
     /// The time that it stands for, in nanoseconds.
     pub(super) stands_for: f64,
-    /// How many times as long as the slice that is.
+    /// How many times as long as its measured part that is.
     pub(super) expansion: f64,
+    /// Whether it ended before its measured part.
+    pub(super) is_empty: bool,
 }
 
 impl Slices {
-    /// Begins the first cycle, after events were switched off.
-    pub(super) fn begin(now: u64, one_in: u64, seed: u64, next_report: u64) -> Slices {
+    /// Begins the first cycle, after events were switched off; with the time of the next report,
+    /// and the time between two.
+    pub(super) fn begin(now: u64, one_in: u64, seed: u64, report: (u64, u64)) -> Slices {
+        let (next_report, interval) = report;
         let state = SliceState::Off(now);
-        let mut slices = Slices { one_in, cycle: now, covered: now, state, cycles: 0, seed };
+        let longest = (interval / REPORTED_CYCLES).max(CYCLE_NS);
+        let mut slices =
+            Slices { one_in, longest, cycle: now, covered: now, state, cycles: 0, seed };
         slices.plan(now, next_report);
         slices
     }
@@ -91,22 +108,24 @@ impl Slices {
         })
     }
 
-    /// Notes that events were switched on.
-    pub(super) fn began(&mut self, at: u64) {
+    /// Notes that events were switched on. Returns from when on they are measured.
+    pub(super) fn began(&mut self, at: u64) -> u64 {
         // After a late begin, slices must not follow each other without a gap.
         self.cycle = self.cycle.max(at.saturating_sub(self.one_in * self.length() / 2));
         self.state = SliceState::On(at, at + self.length());
+        at + self.settling()
     }
 
     /// Notes that events were switched off, and plans the next slice. Returns the slice.
     pub(super) fn ended(&mut self, at: u64, next_report: u64) -> EndedSlice {
-        let SliceState::On(since, _) = self.state else {
-            return EndedSlice { stands_for: 0.0, expansion: 1.0 };
-        };
-        let length = at.saturating_sub(since).max(1);
-        self.cycle += self.one_in * length;
+        let empty = EndedSlice { stands_for: 0.0, expansion: 1.0, is_empty: true };
+        let SliceState::On(since, _) = self.state else { return empty };
+        self.cycle += self.one_in * at.saturating_sub(since);
         self.cycles += 1;
         let next = self.plan(at, next_report);
+        let Some(length) = at.checked_sub(since + self.settling()).filter(|&ns| ns > 0) else {
+            return empty;
+        };
         let until = match next_report {
             report if report <= at => at,
             report if report < next => report,
@@ -115,7 +134,7 @@ impl Slices {
         let stands_for = until.saturating_sub(self.covered).max(length);
         self.covered = until;
         let stands_for = stands_for as f64;
-        EndedSlice { stands_for, expansion: stands_for / length as f64 }
+        EndedSlice { stands_for, expansion: stands_for / length as f64, is_empty: false }
     }
 
     /// Lets the next slice begin at once if the current report would otherwise have none: a cycle
@@ -143,7 +162,12 @@ impl Slices {
     }
 
     fn length(&self) -> u64 {
-        (CYCLE_NS / self.one_in).max(SHORTEST_NS)
+        let cycle = (SLICE_NS * self.one_in).clamp(CYCLE_NS, self.longest);
+        (cycle / self.one_in).max(SHORTEST_NS)
+    }
+
+    fn settling(&self) -> u64 {
+        self.length() / SETTLING_PART
     }
 
     /// Chooses the next slice, which does not contain a report. Returns when it begins.
@@ -194,11 +218,12 @@ mod tests {
     #[test]
     fn slices_stand_for_all_of_the_time_and_are_on_for_their_share() {
         for (one_in, late) in [(2, 0), (10, 0), (10, 8_000_000), (100, 3_000_000), (200, 100_000)] {
-            let mut slices = Slices::begin(0, one_in, 7, SECOND);
+            let mut slices = Slices::begin(0, one_in, 7, (SECOND, SECOND));
             let seen = run(&mut slices, 0, 100 * SECOND, late);
             let stand_for: f64 = seen.iter().map(|(.., slice)| slice.stands_for).sum();
-            let by_length =
-                seen.iter().map(|(from, to, slice)| (to - from) as f64 * slice.expansion);
+            let by_length = seen
+                .iter()
+                .map(|(from, to, slice)| (to - from - slices.settling()) as f64 * slice.expansion);
             assert!((by_length.sum::<f64>() / stand_for - 1.0).abs() < 1e-6);
             assert_eq!(stand_for, slices.covered as f64, "1 in {one_in}, {late} ns late");
             let on: u64 = seen.iter().map(|(from, to, _)| to - from).sum();
@@ -212,7 +237,7 @@ mod tests {
     #[test]
     fn the_slices_of_a_report_stand_for_its_time() {
         for (one_in, late) in [(10, 2_000_000), (2, 9_000_000), (200, 20_000_000)] {
-            let mut slices = Slices::begin(0, one_in, 7, SECOND);
+            let mut slices = Slices::begin(0, one_in, 7, (SECOND, SECOND));
             let seen = run(&mut slices, 0, 20 * SECOND, late);
             for second in 0..19 {
                 let of_report = seen.iter().filter(|(from, ..)| from / SECOND == second);
@@ -226,7 +251,7 @@ mod tests {
 
     #[test]
     fn slices_are_at_all_places_of_a_period() {
-        let mut slices = Slices::begin(0, 10, 3, u64::MAX);
+        let mut slices = Slices::begin(0, 10, 3, (u64::MAX, u64::MAX));
         let seen = run(&mut slices, 0, 1000 * SECOND, 100_000);
         let mut places = [0u32; 10];
         seen.iter().for_each(|(from, ..)| places[(from / 1_000_000 % 10) as usize] += 1);
@@ -236,7 +261,7 @@ mod tests {
 
     #[test]
     fn the_end_of_slices_is_when_the_last_one_no_longer_stands_for_the_time() {
-        let mut slices = Slices::begin(0, 10, 3, SECOND);
+        let mut slices = Slices::begin(0, 10, 3, (SECOND, SECOND));
         let end = run(&mut slices, 0, 900_000_000, 0).last().unwrap().1;
         assert!(slices.can_decide());
         slices.decided(20);

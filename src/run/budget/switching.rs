@@ -41,9 +41,12 @@ impl BudgetKeeper {
     pub(in crate::run) fn end_slice(&mut self, live: &mut Live, next_report: f64) {
         let Some(slices) = self.slices.as_mut().filter(|slices| slices.is_on()) else { return };
         let slice = slices.ended(live.switch_thinned(false), on_event_clock(live, next_report));
+        self.slice_ended = live.now();
+        if slice.is_empty {
+            return;
+        }
         live.expand(slice.expansion);
         self.weight.begin_slice(slice.stands_for, self.controller.slowdown(self.rate));
-        self.slice_ended = live.now();
         let stands_for = slice.expansion * self.controller.thinning().one_in as f64;
         self.highest = self.highest.max(stands_for as u64);
     }
@@ -57,12 +60,14 @@ impl BudgetKeeper {
         }
         let Some(edge) = slices.edge(monotonic_ns()).filter(|_| is_handled) else { return };
         if edge == SliceEdge::Begin {
-            slices.began(live.switch_thinned(true));
+            let measured = slices.began(live.switch_thinned(true));
+            live.measure_from(measured);
             return;
         }
         self.slices = None;
         self.weight.end_slices();
         live.expand(1.0);
+        live.measure_from(0);
         live.switch_thinned(true);
         self.decided = CostReading { at: monotonic_ns(), ..self.decided };
     }
@@ -86,7 +91,8 @@ impl BudgetKeeper {
             None if one_in_time > 1 => {
                 let off = live.switch_thinned(false);
                 let report = on_event_clock(live, next_report);
-                self.slices = Some(Slices::begin(off, one_in_time, self.seed, report));
+                let longest = self.interval as u64;
+                self.slices = Some(Slices::begin(off, one_in_time, self.seed, (report, longest)));
                 self.slice_ended = live.now();
             }
             None => {}

@@ -131,6 +131,9 @@ impl Live {
         }
         // Also of a sample that is dropped below: the next one must not stand for its events.
         let weight = decoder.weights.as_ref().map(|weights| weights.weigh(&sample));
+        if weight == Some(0) {
+            return;
+        }
         let time = merge_time.unwrap_or(sample.time);
         let foreign = decoder.by_thread
             && self.tasks.as_ref().is_some_and(|tasks| !tasks.contains(sample.tid));

@@ -1,10 +1,16 @@
 //! Thins events during a run: of every N events that the kernel counts, it writes one sample. If
 //! counting costs too much, events are on in slices of time only.
 
+use std::time::Duration;
+
 use super::Live;
 use crate::source::counts::Tally;
+use crate::source::open::open_event::OpenEvent;
 use crate::source::ring::weights::SampleWeights;
 use crate::sys::clock::monotonic_ns;
+
+/// An N of which no moment contains enough events for a second sample of a CPU.
+const RAREST: u64 = 1 << 40;
 
 impl Live {
     /// Returns the events and samples so far of the openings that can be thinned. Events that were
@@ -16,6 +22,25 @@ impl Live {
     /// Returns the weights of the openings that can be thinned.
     fn weights(&self) -> impl Iterator<Item = &SampleWeights> {
         self.opened.decoders.iter().filter_map(|decoder| decoder.weights.as_deref())
+    }
+
+    /// Returns the events that can be thinned, with the weights of their openings.
+    fn thinnable(&self) -> impl Iterator<Item = (&OpenEvent, &SampleWeights)> {
+        self.opened
+            .events
+            .iter()
+            .filter_map(|open| Some((open, self.opened.decoders[open.opening].weights.as_deref()?)))
+    }
+
+    /// Returns whether a script has not switched an event off.
+    fn is_requested(&self, open: &OpenEvent) -> bool {
+        self.opened.decoders[open.opening].is_on()
+    }
+
+    /// Returns the time of the first sample since the last call, of the event clock; `u64::MAX` if
+    /// there was none.
+    pub fn take_first_sample(&self) -> u64 {
+        self.weights().map(SampleWeights::take_first).min().unwrap_or(u64::MAX)
     }
 
     /// Returns the events so far of the openings that can be thinned, by CPU.
@@ -31,11 +56,38 @@ impl Live {
         self.weights().next().map(|_| self.tally().thinned())
     }
 
+    /// Counts the events that can be thinned for a moment, with next to no samples, before they are
+    /// enabled for the run. Returns the events of each CPU, and how many nanoseconds it lasted.
+    ///
+    /// An event that cannot be used is not counted: it has gone with its CPU.
+    pub fn count_before_run(&mut self, moment: Duration) -> (Vec<u64>, f64) {
+        let thinnable = || self.thinnable().filter(|(open, _)| self.is_requested(open));
+        let begin = monotonic_ns();
+        for (open, _) in thinnable() {
+            // The kernel writes a sample of the first event only.
+            let _ = open.event.period(RAREST).and_then(|()| open.event.enable());
+        }
+        std::thread::sleep(moment);
+        let mut by_cpu = Vec::new();
+        for (open, _) in thinnable() {
+            let _ = open.event.disable();
+            let at = open.cpu as usize;
+            by_cpu.resize(by_cpu.len().max(at + 1), 0);
+            by_cpu[at] += open.event.read_counts().map_or(0, |counts| counts.value);
+            let _ = open.event.reset().and_then(|()| open.event.period(1));
+        }
+        let lasted = monotonic_ns() - begin;
+        for ring in &mut self.opened.rings {
+            ring.at = ring.ring.head();
+            ring.ring.release(ring.at);
+        }
+        (by_cpu, lasted as f64)
+    }
+
     /// Samples one event in N from now on, where `one_in` returns the N of an event. Costs an
     /// interrupt on the CPU of each event, some microseconds.
     pub fn thin(&self, mut one_in: impl FnMut() -> u64) {
-        for open in &self.opened.events {
-            let Some(weights) = &self.opened.decoders[open.opening].weights else { continue };
+        for (open, weights) in self.thinnable() {
             let (period, before) = (one_in(), monotonic_ns());
             // An event whose period cannot be set has gone with its CPU.
             if open.event.period(period).is_ok() {
@@ -50,11 +102,7 @@ impl Live {
     pub fn switch_thinned(&mut self, on: bool) -> u64 {
         self.is_paused = !on;
         let before = monotonic_ns();
-        for open in &self.opened.events {
-            let decoder = &self.opened.decoders[open.opening];
-            let Some(weights) = decoder.weights.as_ref().filter(|_| decoder.is_on()) else {
-                continue;
-            };
+        for (open, weights) in self.thinnable().filter(|(open, _)| self.is_requested(open)) {
             // An event that cannot be switched has gone with its CPU.
             let _ = if on { open.event.enable() } else { open.event.disable() };
             // Linux 6.18 does not start an event again that was throttled when it was disabled
@@ -70,6 +118,11 @@ impl Live {
     /// its slice of time stands for that much more time.
     pub fn expand(&self, expansion: f64) {
         self.weights().for_each(|weights| weights.expand(expansion));
+    }
+
+    /// Lets samples before a time of the event clock stand for nothing.
+    pub fn measure_from(&self, time: u64) {
+        self.weights().for_each(|weights| weights.measure_from(time));
     }
 
     /// Returns whether a ring is half full.

@@ -8,7 +8,8 @@
 //! While N is 1, the weight is 1 without a look at the count: an event that the kernel counts and
 //! then omits must not be attributed to the next one.
 //!
-//! If events are on in slices of time only, each sample also stands for the time without events.
+//! If events are on in slices of time only, each sample also stands for the time without events,
+//! and those of the begin of a slice stand for nothing.
 
 use std::cell::{Cell, RefCell};
 
@@ -22,11 +23,20 @@ pub(in crate::source) struct SampleWeights {
     cpus: RefCell<Vec<CpuWeights>>,
     /// How many times as much time a slice of time stands for as it lasts.
     expansion: Cell<f64>,
+    /// Samples before this time of the event clock stand for nothing.
+    measured_from: Cell<u64>,
+    /// Time of the first sample since this was last asked for; `u64::MAX` if there was none.
+    first: Cell<u64>,
 }
 
 impl Default for SampleWeights {
     fn default() -> SampleWeights {
-        SampleWeights { cpus: RefCell::default(), expansion: Cell::new(1.0) }
+        SampleWeights {
+            cpus: RefCell::default(),
+            expansion: Cell::new(1.0),
+            measured_from: Cell::new(0),
+            first: Cell::new(u64::MAX),
+        }
     }
 }
 
@@ -64,7 +74,7 @@ impl Default for CpuWeights {
 }
 
 impl SampleWeights {
-    /// Returns the weight of the next sample of its CPU, at least 1.
+    /// Returns the weight of the next sample of its CPU; 0 if it stands for nothing.
     pub(in crate::source) fn weigh(&self, sample: &Sample<'_>) -> u32 {
         let Some(count) = sample.read.counts().next() else { return 1 };
         let mut cpus = self.cpus.borrow_mut();
@@ -75,7 +85,9 @@ impl SampleWeights {
             counted: count.value,
             lost: count.lost.unwrap_or(0),
         };
-        of_cpu.weigh(&read, self.expansion.get())
+        self.first.set(self.first.get().min(read.time));
+        let is_measured = read.time >= self.measured_from.get();
+        of_cpu.weigh(&read, is_measured.then_some(self.expansion.get()))
     }
 
     /// Adds the events so far to those of each CPU.
@@ -93,6 +105,16 @@ impl SampleWeights {
     /// Lets the following samples stand for so many times as many events.
     pub(in crate::source) fn expand(&self, expansion: f64) {
         self.expansion.set(expansion);
+    }
+
+    /// Returns the time of the first sample since the last call; `u64::MAX` if there was none.
+    pub(in crate::source) fn take_first(&self) -> u64 {
+        self.first.replace(u64::MAX)
+    }
+
+    /// Lets the samples before a time stand for nothing.
+    pub(in crate::source) fn measure_from(&self, time: u64) {
+        self.measured_from.set(time);
     }
 
     /// Notes that a CPU samples one event in `one_in`, since a change between two times of the
@@ -131,7 +153,8 @@ struct SampleReading {
 }
 
 impl CpuWeights {
-    fn weigh(&mut self, read: &SampleReading, expansion: f64) -> u32 {
+    /// Returns the weight of a sample; 0 without an `expansion`, which is at least 1.
+    fn weigh(&mut self, read: &SampleReading, expansion: Option<f64>) -> u32 {
         if self.id != read.id {
             (self.id, self.counted, self.lost) = (read.id, 0, 0);
         }
@@ -151,8 +174,11 @@ impl CpuWeights {
             // Lost samples stood for as many events; they are missing, and reported as lost.
             _ => (events / (lost + 1)).clamp(1, u32::MAX.into()),
         };
-        let weight = ((weight as f64 * expansion).round() as u64).clamp(1, u32::MAX.into());
-        self.tally = self.tally.plus(Tally { events, samples: 1, weight });
+        let weight = expansion.map_or(0, |expansion| {
+            ((weight as f64 * expansion).round() as u64).clamp(1, u32::MAX.into())
+        });
+        let unmeasured = u64::from(weight == 0);
+        self.tally = self.tally.plus(Tally { events, samples: 1, unmeasured, weight });
         weight as u32
     }
 }
@@ -162,7 +188,7 @@ mod tests {
     use super::*;
 
     fn weigh(cpu: &mut CpuWeights, time: u64, counted: u64, lost: u64) -> u32 {
-        cpu.weigh(&SampleReading { id: 9, time, counted, lost }, 1.0)
+        cpu.weigh(&SampleReading { id: 9, time, counted, lost }, Some(1.0))
     }
 
     #[test]
@@ -180,7 +206,7 @@ mod tests {
         assert_eq!(weigh(cpu, 9, 3, 0), 1);
         // The kernel samples the first event after a change.
         assert_eq!([weigh(cpu, 11, 4, 0), weigh(cpu, 12, 11, 0)], [1, 7]);
-        assert_eq!(cpu.tally, Tally { events: 11, samples: 5, weight: 11 });
+        assert_eq!(cpu.tally, Tally { events: 11, samples: 5, unmeasured: 0, weight: 11 });
     }
 
     #[test]
@@ -231,15 +257,23 @@ mod tests {
         let cpus = &mut *weights.cpus.borrow_mut();
         let cpu = at(cpus, 0);
         weigh(cpu, 11, 100, 0);
-        assert_eq!(cpu.weigh(&SampleReading { id: 10, time: 12, counted: 7, lost: 0 }, 1.0), 7);
+        assert_eq!(
+            cpu.weigh(&SampleReading { id: 10, time: 12, counted: 7, lost: 0 }, Some(1.0)),
+            7
+        );
     }
 
     #[test]
     fn a_sample_of_a_slice_also_stands_for_the_time_without_events() {
         let cpu = &mut CpuWeights { one_in: 7, ..CpuWeights::default() };
         let read = |time, counted| SampleReading { id: 9, time, counted, lost: 0 };
-        assert_eq!([cpu.weigh(&read(1, 7), 10.0), cpu.weigh(&read(2, 14), 10.5)], [70, 74]);
-        assert_eq!(cpu.tally, Tally { events: 14, samples: 2, weight: 144 });
-        assert_eq!(cpu.weigh(&read(3, 21), 1e300), u32::MAX);
+        assert_eq!(
+            [cpu.weigh(&read(1, 7), Some(10.0)), cpu.weigh(&read(2, 14), Some(10.5))],
+            [70, 74]
+        );
+        assert_eq!(cpu.weigh(&read(3, 21), None), 0);
+        assert_eq!(cpu.tally, Tally { events: 21, samples: 3, unmeasured: 1, weight: 144 });
+        assert_eq!(cpu.tally.thinned(), 142);
+        assert_eq!(cpu.weigh(&read(4, 28), Some(1e300)), u32::MAX);
     }
 }

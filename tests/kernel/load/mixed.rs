@@ -30,23 +30,49 @@ pub(crate) fn mixed_calls(bursts: u64, calls: u64, every_us: u32, seed: u64) -> 
     })
 }
 
-/// Like [`mixed_calls`], but each burst begins so long after the one before it began, also if its
-/// calls take longer.
+/// Makes `bursts` bursts of `calls` system calls as [`mixed_calls`], but each burst begins so long
+/// after the one before it began, also if its calls take longer.
 pub(crate) fn paced_calls(bursts: u64, calls: u64, every_us: u64, seed: u64) -> Load {
     Load::new(move || {
-        let (mut state, begin) = (seed, std::time::Instant::now());
-        for burst in 0..bursts {
-            for _ in 0..calls {
-                let number = next(&mut state);
-                // SAFETY: calls without arguments that change nothing.
-                unsafe { libc::syscall(number) };
-            }
-            let at = std::time::Duration::from_micros((burst + 1) * every_us);
-            let left = at.saturating_sub(begin.elapsed());
+        let mut state = seed;
+        // SAFETY: calls without arguments that change nothing.
+        paced(bursts, calls, every_us, || unsafe { libc::syscall(next(&mut state)) });
+    })
+}
+
+/// Makes bursts as [`paced_calls`], of calls that allocate and free memory for the name of a file.
+pub(crate) fn paced_lookups(bursts: u64, calls: u64, every_us: u64) -> Load {
+    Load::new(move || paced(bursts, calls, every_us, lookup))
+}
+
+/// Makes bursts as [`mixed_calls`], of the calls of [`paced_lookups`].
+pub(crate) fn lookups(bursts: u64, calls: u64, every_us: u32) -> Load {
+    Load::new(move || {
+        for _ in 0..bursts {
+            (0..calls).for_each(|_| _ = lookup());
             // SAFETY: a sleep.
-            unsafe { libc::usleep(left.as_micros() as u32) };
+            unsafe { libc::usleep(every_us) };
         }
     })
+}
+
+/// Looks for a file with an empty name, which the kernel refuses.
+fn lookup() -> libc::c_long {
+    // SAFETY: the name is a C string.
+    unsafe { libc::syscall(libc::SYS_faccessat, libc::AT_FDCWD, c"".as_ptr(), libc::F_OK) }
+}
+
+fn paced(bursts: u64, calls: u64, every_us: u64, mut call: impl FnMut() -> libc::c_long) {
+    let begin = std::time::Instant::now();
+    for burst in 0..bursts {
+        for _ in 0..calls {
+            call();
+        }
+        let at = std::time::Duration::from_micros((burst + 1) * every_us);
+        let left = at.saturating_sub(begin.elapsed());
+        // SAFETY: a sleep.
+        unsafe { libc::usleep(left.as_micros() as u32) };
+    }
 }
 
 /// Returns how often each call is among the first `calls` of a mixture.

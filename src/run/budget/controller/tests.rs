@@ -2,7 +2,7 @@
 
 use super::*;
 
-const PRICES: Prices = Prices { record: 170.0, skipped: 50.0 };
+const PRICES: Prices = Prices { record: 170.0, skipped: 50.0, off: 0.0 };
 /// Nanoseconds of a decision's window.
 const WINDOW: f64 = 1e8;
 
@@ -19,7 +19,7 @@ struct Machine {
 
 impl Machine {
     fn new(cpus: f64, share: f64) -> Machine {
-        let controller = Controller::new(share, PRICES);
+        let controller = Controller::new(share, PRICES, COUNTED_NS);
         let (now, spent, own) = (0.0, 0.0, 200.0);
         let since_reading = (Load::default(), 0.0);
         Machine { cpus, controller, now, own, spent, since_reading, changes: Vec::new() }
@@ -31,7 +31,8 @@ impl Machine {
             let thinning = self.controller.thinning();
             let events = rate * WINDOW / 1e9 / thinning.one_in_time as f64;
             let samples = events / thinning.one_in as f64;
-            let load = Load { capacity: self.cpus * WINDOW, events, samples };
+            let off = events * (thinning.one_in_time - 1) as f64;
+            let load = Load { capacity: self.cpus * WINDOW, events, samples, off };
             let own = samples * self.own + if window == 9 { report_ns } else { 0.0 };
             self.spent += own + self.controller.kernel_ns(&load);
             let (sum, sum_own) = &mut self.since_reading;
@@ -45,7 +46,7 @@ impl Machine {
             }
         }
         let (sum, own) = std::mem::take(&mut self.since_reading);
-        self.controller.learn(&sum, own);
+        self.controller.learn(&sum, own, false);
     }
 
     /// Returns the cost since the last call, as a share of the capacity of this many seconds.
@@ -77,8 +78,8 @@ fn a_heavy_load_is_thinned_at_once_and_stays_within_the_budget() {
 
 #[test]
 fn the_first_change_comes_with_the_first_decision() {
-    let mut controller = Controller::new(0.01, PRICES);
-    let load = Load { capacity: 2e7, events: 20_000.0, samples: 20_000.0 };
+    let mut controller = Controller::new(0.01, PRICES, COUNTED_NS);
+    let load = Load { capacity: 2e7, events: 20_000.0, samples: 20_000.0, off: 0.0 };
     assert!(controller.decide(1e7, &load).is_some_and(|to| to.one_in >= LEAST));
 }
 
@@ -156,9 +157,9 @@ fn a_run_that_exceeds_the_budget_in_any_case_is_reported() {
 fn extreme_loads_give_an_n_in_range() {
     for events in [0.0, 1.0, 1e18, f64::INFINITY, f64::NAN] {
         for capacity in [0.0, 1.0, 1e18] {
-            let mut controller = Controller::new(0.01, PRICES);
-            controller.learn(&Load { capacity, events, samples: events }, 1e9);
-            controller.decide(1e9, &Load { capacity, events, samples: events });
+            let mut controller = Controller::new(0.01, PRICES, COUNTED_NS);
+            controller.learn(&Load { capacity, events, samples: events, off: 0.0 }, 1e9, false);
+            controller.decide(1e9, &Load { capacity, events, samples: events, off: 0.0 });
             let Thinning { one_in, one_in_time } = controller.thinning();
             let in_range = (1..=MOST).contains(&one_in) && (1..=MOST_PARTS).contains(&one_in_time);
             assert!(in_range, "{events} {capacity}");
