@@ -11,7 +11,7 @@ impl Event {
         self.name.starts_with("sched:")
     }
 
-    /// Returns whether the kernel takes its slow path for every system call while this event is open.
+    /// Returns whether the kernel takes its slow path for system calls while this event is open.
     pub fn is_of_system_calls(&self) -> bool {
         let systems = ["raw_syscalls", "syscalls", "syscall"];
         self.name.split_once(':').is_some_and(|(system, _)| systems.contains(&system))

@@ -14,10 +14,9 @@
 //!   it is 0), `starts`, `open`.
 //! - `stats`: `events own_cpu_ns ns_per_event` (without reports; null below 1000 events)
 //!   `report_cpu_ns lost max_rss_kb start_ms traces traces_aborted traces_flushed`, `interpreted`
-//!   (0 to 1; null with too few samples);
-//!   with counts in the kernel also `program_ns` (mean time of a program for an event),
-//!   with `--budget` also `budget_percent cost_percent own_percent kernel_percent one_in_max
-//!   one_in_time_max`.
+//!   (0 to 1; null with too few samples); with counts in the kernel `program_ns` (mean time of a
+//!   program for an event); with `--budget` `budget_percent cost_percent own_percent
+//!   kernel_percent one_in_max one_in_time_max`.
 //!
 //! Values and names:
 //!
@@ -25,8 +24,7 @@
 //!   `2026-11-21T09:00:00.100000Z`.
 //! - A name that is taken gets a trailing `_`, like a keyword in a script: `comm` and `pid` of
 //!   `signal:signal_generate` belong to the target and become `comm_` and `pid_`, beside the
-//!   sender's `comm` and `pid`. A name that itself ends in `_` gets one more. Nothing is lost, and
-//!   no key occurs twice.
+//!   sender's `comm` and `pid`. A name that itself ends in `_` gets one more. No key occurs twice.
 //! - The key of a column is its title in snake case, with `%` spelt out: `max(us)` is `max_us`,
 //!   `share%` is `share_percent`. Keys of a row that `emit` prints are those of the script.
 //! - Integers are exact, however large; a reader that uses doubles loses precision above 2^53.

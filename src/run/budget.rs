@@ -5,22 +5,20 @@
 //! `docs/budget.md` has the definitions and the limits.
 
 mod controller;
+mod refusal;
 mod slices;
 mod switching;
 
 use std::rc::Rc;
 use std::time::Duration;
 
-use anyhow::{bail, ensure};
-
-use super::catalog::MachineCatalog;
-use super::request::{CountingPlace, RunRequest};
+use super::request::RunRequest;
+use super::schedule::Schedule;
+use super::scope::WatchScope;
 use crate::base::report::draw::{BudgetStats, Level};
 use crate::event::sampling::{CallGraph, StackSampling};
-use crate::output::format::OutputFormat;
 use crate::script::context::shared::SharedContext;
 use crate::script::evsel::role::Role;
-use crate::script::option::value::OptionValue;
 use crate::source::counts::Tally;
 use crate::source::live::Live;
 use crate::source::request::{Opening, SourceRequest};
@@ -30,6 +28,8 @@ use crate::sys::machine;
 use crate::sys::tracefs::Tracefs;
 use crate::sys::tracepoint_overhead::{self, StackCopy};
 use controller::{COUNTED_NS, Controller, Load, PRINTED_NS, Prices, primes};
+pub(super) use refusal::check;
+use refusal::weigh;
 use slices::Slices;
 
 /// Prices of this machine's kind, in nanoseconds, if they cannot be measured.
@@ -90,94 +90,30 @@ struct CostReading {
     off: f64,
 }
 
-/// Checks, before the script declares its events, that a run with a budget can be estimated.
-///
-/// # Errors
-/// The monitor relates events, or an option needs each of them.
-pub(super) fn check(request: &RunRequest) -> anyhow::Result<()> {
-    if request.options.budget.is_none() {
-        return Ok(());
-    }
-    let name = &request.monitor.name;
-    if !request.monitor.independent {
-        bail!(
-            "--budget: {name} relates events to each other, and a part of the events gives wrong \
-             relations; omit --budget, or use top, num-dist or stackcount on the same events (a \
-             monitor of your own without relations declares `independent = true`)"
-        );
-    }
-    let options = &request.options;
-    let is_given = |name| request.values.get(name).is_some_and(OptionValue::is_given);
-    for (option, given, why) in [
-        (
-            "--events",
-            options.format == OutputFormat::Events,
-            "a recording of a part of the events has no weights",
-        ),
-        ("--heatmap", is_given("heatmap"), "a heat map counts each event"),
-        ("--perfetto", is_given("perfetto"), "a timeline needs each event"),
-        ("--parquet", options.parquet.is_some(), "its files have no errors of estimates"),
-        (
-            "--where",
-            options.counting == CountingPlace::Kernel,
-            "a count in the kernel writes no records that could be omitted",
-        ),
-    ] {
-        ensure!(!given, "--budget: {why}; omit {option} or --budget");
-    }
-    Ok(())
-}
-
-/// Requests the weights of samples from the events that are opened.
-///
-/// # Errors
-/// One of the events cannot be estimated.
-pub(super) fn weigh(
-    request: &RunRequest,
-    roles: &[Role],
-    openings: &mut [Opening],
-    watches_tasks: bool,
-) -> anyhow::Result<()> {
-    if request.options.budget.is_none() {
-        return Ok(());
-    }
-    if watches_tasks {
-        bail!(
-            "--budget: events of single tasks are inherited by their children, and the kernel \
-             cannot change the sampling period of these; omit -p, -t and the command (or add -a), \
-             and select tasks by --cgroup or by a filter"
-        );
-    }
-    if let Some(role) = roles.iter().find(|role| role.event.kind().is_derived()) {
-        bail!("--budget: {}: a monitor makes these events of others; omit it", role.event.name);
-    }
-    for opening in openings {
-        if let Err(why) = opening.weigh() {
-            bail!("--budget: {}: {why}", opening.event.name);
-        }
-    }
-    Ok(())
-}
-
 impl BudgetKeeper {
-    /// Measures the prices; None without `--budget`. Takes some 50 ms.
+    /// Requests the weights of samples from the events that are opened, and measures the prices;
+    /// None without `--budget`. Takes some 100 ms.
+    ///
+    /// # Errors
+    /// One of the events cannot be estimated.
     pub(super) fn begin(
         request: &RunRequest,
-        openings: &[Opening],
-        catalog: &MachineCatalog,
+        scope: &WatchScope,
+        roles: &[Role],
+        openings: &mut [Opening],
         context: &SharedContext,
-    ) -> Option<BudgetKeeper> {
-        let share = request.options.budget?;
+    ) -> anyhow::Result<Option<BudgetKeeper>> {
+        let Some(share) = request.options.budget else { return Ok(None) };
+        weigh(roles, openings, scope.tasks.is_some())?;
         let stacks = openings.iter().filter_map(|one| one.sampling.stack).map(copied).max();
-        let prices =
-            catalog.tracefs().and_then(|tracefs| prices(tracefs, stacks.unwrap_or_default()));
+        let prices = prices(stacks.unwrap_or_default());
         // While events of system calls are open, each call takes the slow path into the kernel.
         // An event of another tracepoint that is off takes a few nanoseconds.
         let slows_calls = openings.iter().any(|one| one.event.is_of_system_calls());
         let prices =
             prices.map(|all| Prices { off: if slows_calls { all.off } else { 0.0 }, ..all });
         let own = if request.monitor.emits.is_some() { PRINTED_NS } else { COUNTED_NS };
-        Some(BudgetKeeper {
+        Ok(Some(BudgetKeeper {
             share,
             is_strict: request.options.strict,
             cpus: 1.0,
@@ -196,7 +132,7 @@ impl BudgetKeeper {
             has_warned: false,
             is_unmeasured: prices.is_none(),
             exceeded: None,
-        })
+        }))
     }
 
     /// Looks at the load before the events are enabled, so that a heavy one is thinned from the
@@ -215,13 +151,12 @@ impl BudgetKeeper {
         }
     }
 
-    /// Begins to meter, when the events have been enabled; `next_report` is the time of the first
-    /// report, and reports follow each other after `interval` nanoseconds.
-    pub(super) fn start(&mut self, live: &mut Live, next_report: f64, interval: f64) {
-        self.interval = interval;
+    /// Begins to meter, when the events have been enabled.
+    pub(super) fn start(&mut self, live: &mut Live, schedule: &Schedule) {
+        self.interval = schedule.interval();
         self.begin = CostReading::now(Tally::default(), 0.0);
         (self.decided, self.learned) = (self.begin, self.begin);
-        self.slice(live, next_report);
+        self.slice(live, schedule.report_or_end());
     }
 
     /// Decides anew how far events are thinned, after a drain; `next_report` is the time of the
@@ -398,8 +333,9 @@ fn copied(stack: StackSampling) -> StackCopy {
 }
 
 /// Returns the prices of events on this machine, or None if they cannot be measured.
-fn prices(tracefs: &Tracefs, stack: StackCopy) -> Option<Prices> {
-    let overhead = tracepoint_overhead::measure_thinned(tracefs, stack).ok()?;
+fn prices(stack: StackCopy) -> Option<Prices> {
+    let tracefs = Tracefs::find().ok()?;
+    let overhead = tracepoint_overhead::measure_thinned(&tracefs, stack).ok()?;
     let skipped = overhead.skipped.max(1.0);
     Some(Prices { record: overhead.record, skipped, off: overhead.off.min(skipped) })
 }

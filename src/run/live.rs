@@ -64,8 +64,7 @@ pub(super) fn run(
     let mut openings = openings_of_run(&host, request, &roles, scope.cgroups.as_ref(), &catalog)?;
     let cpus = of_rings(&scope.cpus, &mut openings);
     let exports = Exports::begin(settings, host.context())?;
-    budget::weigh(request, &roles, &mut openings, scope.tasks.is_some())?;
-    let mut budget = BudgetKeeper::begin(request, &openings, &catalog, host.context());
+    let mut budget = BudgetKeeper::begin(request, &scope, &roles, &mut openings, host.context())?;
     let own_tid = own_tid(&catalog, &roles)?;
     let own_tids = own_tid.into_iter().chain(exports.tids()).collect();
     let mut source = source_request(&mut host, request, scope, cpus, own_tids, workload.as_ref());
@@ -106,8 +105,7 @@ pub(super) fn run(
     let mut schedule = Schedule::new(request);
     let cost = Overhead::start(started);
     let tasks = source.tasks.as_deref();
-    let first_report = schedule.report_or_end();
-    budget.iter_mut().for_each(|budget| budget.start(&mut live, first_report, schedule.interval()));
+    budget.iter_mut().for_each(|budget| budget.start(&mut live, &schedule));
     let mut upkeep = Upkeep::begin(&host, &live, settings, counts, budget);
     let watched = watch(
         &mut host,
@@ -209,8 +207,7 @@ impl Upkeep {
     /// Disables the events.
     fn disable(&mut self, live: &mut Live) {
         // The length of the slice is the time in which events were on.
-        let now = live.now();
-        self.budget.iter_mut().for_each(|budget| budget.end_slice(live, now));
+        self.budget.iter_mut().for_each(|budget| budget.end(live));
         live.disable();
     }
 }
@@ -230,13 +227,13 @@ fn watch(
     loop {
         live.switch(&host.take_switches())?;
         let report = schedule.report_or_end();
-        let (in_slice, slice_ms) = upkeep
+        let (holds, slice_ms) = upkeep
             .budget
             .as_ref()
-            .map_or((false, f64::INFINITY), |b| (b.is_in_slice(), b.wait_ms(live, report)));
+            .map_or((false, f64::INFINITY), |b| (b.is_holding(), b.wait_ms(live, report)));
         // With ordering, an item is due only once the horizon has passed it; a shorter wait would
-        // spin. Timers wait for the end of a slice.
-        let next = if in_slice { report } else { schedule.next(host) };
+        // spin. Timers wait for the records of a slice.
+        let next = if holds { report } else { schedule.next(host) };
         let due = (next - live.horizon()).min(schedule.end - live.now());
         // Drain early the first time, so that the user sees output soon.
         let wait = if first { 10.0 } else { (due / 1e6).clamp(0.0, pace.wait_ms().min(slice_ms)) };

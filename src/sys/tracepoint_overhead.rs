@@ -82,7 +82,7 @@ pub fn measure(tracefs: &Tracefs) -> io::Result<(TracepointOverhead, Vec<PerfEve
 pub fn measure_thinned(tracefs: &Tracefs, stack: StackCopy) -> io::Result<ThinnedOverhead> {
     /// A period that does not end during the measurement.
     const NEVER: u64 = 1 << 40;
-    // Without an open event, before and after: the tracepoint itself makes every system call slower.
+    // Without an open event, before and after: it makes every system call slower.
     let mut bare = Rounds::default();
     (0..SHORT_ROUNDS / 2).for_each(|_| bare.add(SHORT_CALLS));
     let event = open_thinned(tracefs, stack)?;

@@ -47,8 +47,8 @@ fn judged(run: &Run, truth: &BTreeMap<i64, u64>) -> Vec<(i64, f64, f64, f64)> {
     CALLS.iter().map(of).collect()
 }
 
-/// Watches two loads of 4,000,000 lookups each with a budget, by process. Returns the true number of
-/// allocations, then of releases, and the estimated one with its error, of each, and the object
+/// Watches two loads of 4,000,000 lookups each with a budget, by process. Returns the true number
+/// of allocations, then of releases, and the estimated one with its error, of each, and the object
 /// `stats`.
 fn watched_in_slices(loads: [Load; 2]) -> (Vec<(f64, f64, f64)>, serde_json::Value) {
     let pids = [loads[0].pid(), loads[1].pid()];

@@ -12,9 +12,9 @@ use std::thread;
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use perilune::sys::machine::is_root;
 
-/// Lists the tests of a file: first those that need root, then those that decide themselves. Those of
-/// a file that measures what events cost run `alone`: other tests open events and use the CPUs. The
-/// compiler reports a test that is not listed as dead code.
+/// Lists the tests of a file: first those that need root, then those that decide themselves. Those
+/// of a file that measures what events cost run `alone`: other tests open events and use the CPUs.
+/// The compiler reports a test that is not listed as dead code.
 macro_rules! live_tests {
     (alone: [$($test:ident),* $(,)?]) => {
         pub(crate) fn tests() -> Vec<libtest_mimic::Trial> {

@@ -222,11 +222,16 @@ impl Controller {
         // Samples cost half as much as the other events of a slice: more of them would shorten the
         // slices, and fewer save little.
         let one_in = ((2.0 * sample / skipped).ceil() as u64).clamp(LEAST, MOST);
-        let rest = room - events * self.prices.off;
+        // If what cannot be avoided exceeds the limit, slices take as much as they would without.
+        let rest = match room - events * self.prices.off {
+            rest if rest > 0.0 => rest,
+            _ => room,
+        };
         let on = events * (skipped - self.prices.off + sample / one_in as f64);
-        let parts = if rest > 0.0 { (on / rest).ceil() } else { f64::INFINITY };
+        let parts = (on / rest).ceil();
         let one_in_time = (parts as u64).clamp(2, MOST_PARTS);
-        (Thinning { one_in, one_in_time }, reports_exceed || parts > MOST_PARTS as f64)
+        let exceeds = rest == room && self.prices.off > 0.0 || parts > MOST_PARTS as f64;
+        (Thinning { one_in, one_in_time }, reports_exceed || exceeds)
     }
 }
 

@@ -4,9 +4,10 @@
 //! Each slice stands for the time from the middle of the gap before it to the middle of the gap
 //! after it; the first and the last one of a report for all of its time. So the slices stand for
 //! all of the time, whatever their number and length: events are switched late when this process
-//! waits for a CPU. A slice begins at a random position in the first half of its cycle, so that it
-//! does not stay in step with a load that repeats, and a cycle lasts so many times as long as its
-//! slice did, so that late switches do not make the run more expensive.
+//! waits for a CPU. The records of a slice are therefore read only when the next one is due, or at
+//! the report or the end of the run. A slice begins at a random position in the first half of its
+//! cycle, so that it does not stay in step with a load that repeats. A cycle lasts so many times as
+//! long as its slice did, so that late switches do not make the run more expensive.
 
 use super::random;
 
@@ -15,11 +16,12 @@ const CYCLE_NS: u64 = 100_000_000;
 /// Length of a slice, if cycles are short enough for several in a report.
 const SLICE_NS: u64 = 10_000_000;
 /// One part in so many of a slice, its first, is not measured. Events make tasks slower: those that
-/// wait for a clock have fewer of them at the begin of a slice, and catch up at its end, or after it
-/// if that begin were measured.
+/// wait for a clock have fewer events at the begin of a slice, until they have settled.
 const SETTLING_PART: u64 = 5;
 /// Shortest slice.
 const SHORTEST_NS: u64 = 1_000_000;
+/// How long before the next slice the records of one are read.
+const READ_NS: u64 = 5_000_000;
 /// Cycles of a report, at least, unless they would be shorter than the shortest.
 const REPORTED_CYCLES: u64 = 2;
 /// Cycles between two decisions.
@@ -36,6 +38,10 @@ pub(super) struct Slices {
     /// Until when the slices so far stand for the time.
     covered: u64,
     state: SliceState,
+    /// When the last slice ended, and how long it was measured, until its records are read.
+    unread: Option<(u64, u64)>,
+    /// Whether events stay on after the next slice.
+    is_last: bool,
     /// Cycles since the last decision.
     cycles: u32,
     seed: u64,
@@ -47,7 +53,7 @@ enum SliceState {
     Off(u64),
     /// On from one time until another.
     On(u64, u64),
-    /// Off until the slices so far no longer stand for the time, then on for good.
+    /// Off until the records of the last slice have been read, then on for good.
     Leaving,
 }
 
@@ -62,15 +68,13 @@ pub(super) enum SliceEdge {
     Leave,
 }
 
-/// A slice that has ended.
+/// A slice whose records can be read.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct EndedSlice {
+pub(super) struct ReadSlice {
     /// The time that it stands for, in nanoseconds.
     pub(super) stands_for: f64,
     /// How many times as long as its measured part that is.
     pub(super) expansion: f64,
-    /// Whether it ended before its measured part.
-    pub(super) is_empty: bool,
 }
 
 impl Slices {
@@ -80,8 +84,17 @@ impl Slices {
         let (next_report, interval) = report;
         let state = SliceState::Off(now);
         let longest = (interval / REPORTED_CYCLES).max(CYCLE_NS);
-        let mut slices =
-            Slices { one_in, longest, cycle: now, covered: now, state, cycles: 0, seed };
+        let mut slices = Slices {
+            one_in,
+            longest,
+            cycle: now,
+            covered: now,
+            state,
+            unread: None,
+            is_last: false,
+            cycles: 0,
+            seed,
+        };
         slices.plan(now, next_report);
         slices
     }
@@ -89,6 +102,7 @@ impl Slices {
     /// Returns when the next edge is due.
     pub(super) fn due(&self) -> u64 {
         match self.state {
+            SliceState::Off(until) if self.unread.is_some() => until.saturating_sub(READ_NS),
             SliceState::Off(until) | SliceState::On(_, until) => until,
             SliceState::Leaving => self.covered,
         }
@@ -101,7 +115,7 @@ impl Slices {
 
     /// Returns the change that is due at `now`.
     pub(super) fn edge(&self, now: u64) -> Option<SliceEdge> {
-        (now >= self.due()).then_some(match self.state {
+        (now >= self.due() && self.unread.is_none()).then_some(match self.state {
             SliceState::Off(_) => SliceEdge::Begin,
             SliceState::On(..) => SliceEdge::End,
             SliceState::Leaving => SliceEdge::Leave,
@@ -116,47 +130,74 @@ impl Slices {
         at + self.settling()
     }
 
-    /// Notes that events were switched off, and plans the next slice. Returns the slice.
-    pub(super) fn ended(&mut self, at: u64, next_report: u64) -> EndedSlice {
-        let empty = EndedSlice { stands_for: 0.0, expansion: 1.0, is_empty: true };
-        let SliceState::On(since, _) = self.state else { return empty };
+    /// Notes that events were switched off, and plans the next slice.
+    pub(super) fn ended(&mut self, at: u64, next_report: u64) {
+        let SliceState::On(since, _) = self.state else { return };
         self.cycle += self.one_in * at.saturating_sub(since);
         self.cycles += 1;
-        let next = self.plan(at, next_report);
-        let Some(length) = at.checked_sub(since + self.settling()).filter(|&ns| ns > 0) else {
-            return empty;
+        self.plan(at, next_report);
+        self.unread = at
+            .checked_sub(since + self.settling())
+            .filter(|&measured| measured > 0)
+            .map(|measured| (at, measured));
+        if self.is_last {
+            self.state = SliceState::Leaving;
+        }
+    }
+
+    /// Returns whether the records of a slice wait until it is known what the slice stands for.
+    pub(super) fn has_unread(&self) -> bool {
+        self.unread.is_some()
+    }
+
+    /// Returns the slice whose records can be read now: if the next one begins soon or a report is
+    /// due, or at once if the run `is_over`.
+    pub(super) fn read(&mut self, now: u64, next_report: u64, is_over: bool) -> Option<ReadSlice> {
+        let (ended, measured) = self.unread?;
+        let until = match self.state {
+            _ if is_over => now,
+            _ if now >= next_report => next_report,
+            SliceState::Off(next) if now >= self.due() => {
+                if next > next_report {
+                    next_report
+                } else {
+                    ended + (next - ended) / 2
+                }
+            }
+            SliceState::Leaving => ended,
+            _ => return None,
         };
-        let until = match next_report {
-            report if report <= at => at,
-            report if report < next => report,
-            _ => at + (next - at) / 2,
-        };
-        let stands_for = until.saturating_sub(self.covered).max(length);
-        self.covered = until;
-        let stands_for = stands_for as f64;
-        EndedSlice { stands_for, expansion: stands_for / length as f64, is_empty: false }
+        self.unread = None;
+        let stands_for = until.max(ended).saturating_sub(self.covered).max(measured) as f64;
+        self.covered = until.max(ended);
+        Some(ReadSlice { stands_for, expansion: stands_for / measured as f64 })
     }
 
     /// Lets the next slice begin at once if the current report would otherwise have none: a cycle
     /// is long after a slice that lasted too long.
     pub(super) fn keep_up(&mut self, now: u64, next_report: u64) {
         let is_late = matches!(self.state, SliceState::Off(until) if until >= next_report);
-        if is_late && self.covered <= now && now + 2 * self.length() < next_report {
+        if is_late
+            && self.unread.is_none()
+            && self.covered <= now
+            && now + 2 * self.length() < next_report
+        {
             self.state = SliceState::Off(now);
         }
     }
 
-    /// Returns whether a slice has just ended, and enough have since the last decision.
+    /// Returns whether the records of a slice have just been read, and those of enough since the
+    /// last decision.
     pub(super) fn can_decide(&self) -> bool {
-        self.cycles >= CYCLES && matches!(self.state, SliceState::Off(_))
+        let is_off = matches!(self.state, SliceState::Off(_));
+        self.cycles >= CYCLES && is_off && !self.is_last && !self.has_unread()
     }
 
-    /// Continues with slices of another share of the time; 1 ends them.
+    /// Continues with slices of another share of the time; with 1, the next one is the last.
     pub(super) fn decided(&mut self, one_in: u64) {
         self.cycles = 0;
-        if one_in == 1 {
-            self.state = SliceState::Leaving;
-        } else {
+        self.is_last = one_in == 1;
+        if !self.is_last {
             self.one_in = one_in;
         }
     }
@@ -190,28 +231,36 @@ mod tests {
 
     /// Runs a schedule, with a report each second; each edge is up to `late` nanoseconds late.
     /// Returns the slices: begin, end, and what it stands for.
-    fn run(slices: &mut Slices, from: u64, to: u64, late: u64) -> Vec<(u64, u64, EndedSlice)> {
-        let (mut now, mut begin, mut seen, mut seed) = (from, 0, Vec::new(), 1u64);
+    fn run(slices: &mut Slices, from: u64, to: u64, late: u64) -> Vec<(u64, u64, ReadSlice)> {
+        let (mut now, mut span, mut seen, mut seed) = (from, (0, 0), Vec::new(), 1u64);
         while now < to || slices.is_on() {
             let next_report = (now / SECOND + 1) * SECOND;
-            if slices.due() > next_report {
-                // The process wakes for the report.
-                now = next_report;
+            // The process wakes for the report.
+            let next = slices.due().clamp(now, next_report);
+            if next > to && !slices.is_on() {
+                now = to;
+                break;
+            }
+            now = next + random(&mut seed) % (late + 1);
+            let of_slice = (span.0 / SECOND + 1) * SECOND;
+            if let Some(read) = slices.read(now, of_slice, false) {
+                seen.push((span.0, span.1, read));
             }
             slices.keep_up(now, (now / SECOND + 1) * SECOND);
-            now = now.max(slices.due()) + random(&mut seed) % (late + 1);
             match slices.edge(now) {
                 Some(SliceEdge::Begin) => {
-                    begin = now;
+                    span.0 = now;
                     slices.began(now);
                 }
                 Some(SliceEdge::End) => {
-                    let next_report = (begin / SECOND + 1) * SECOND;
-                    seen.push((begin, now, slices.ended(now, next_report)));
+                    span.1 = now;
+                    slices.ended(now, of_slice);
                 }
-                _ => break,
+                Some(SliceEdge::Leave) => break,
+                None => {}
             }
         }
+        seen.extend(slices.read(now, u64::MAX, true).map(|read| (span.0, span.1, read)));
         seen
     }
 
@@ -260,14 +309,26 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_slices_is_when_the_last_one_no_longer_stands_for_the_time() {
+    fn the_last_slice_stands_for_the_time_until_events_stay_on() {
         let mut slices = Slices::begin(0, 10, 3, (SECOND, SECOND));
-        let end = run(&mut slices, 0, 900_000_000, 0).last().unwrap().1;
+        run(&mut slices, 0, 900_000_000, 0);
         assert!(slices.can_decide());
         slices.decided(20);
         assert!(!slices.can_decide() && slices.due() >= slices.covered);
         slices.decided(1);
-        assert_eq!(slices.due(), slices.covered);
-        assert_eq!(slices.edge(end.max(slices.covered)), Some(SliceEdge::Leave));
+        let (_, ended, _) = *run(&mut slices, 900_000_000, 3 * SECOND, 0).last().unwrap();
+        assert_eq!((slices.covered, slices.edge(ended)), (ended, Some(SliceEdge::Leave)));
+    }
+
+    #[test]
+    fn the_slices_of_a_run_stand_for_it_whenever_it_ends() {
+        let stands_for = |end: u64| {
+            let mut slices = Slices::begin(0, 20, 3, (u64::MAX, u64::MAX));
+            let seen = run(&mut slices, 0, end * 1_000_000, 0);
+            seen.iter().map(|(.., slice)| slice.stands_for as u64).sum::<u64>() / 1_000_000
+        };
+        // Records are read 5 ms before the next slice; a run that ends then omits a half of a gap.
+        let exact = (400..1000).filter(|&end| stands_for(end) >= end).count();
+        assert!(exact > 560, "{exact} of 600");
     }
 }

@@ -18,37 +18,46 @@ impl BudgetKeeper {
         }
     }
 
-    /// Returns whether events are on for a slice. Its records are not read before it has ended:
-    /// only then it is known what they stand for.
-    pub(in crate::run) fn is_in_slice(&self) -> bool {
-        self.slices.as_ref().is_some_and(Slices::is_on)
+    /// Returns whether the records of a slice wait: it is not known yet what they stand for.
+    pub(in crate::run) fn is_holding(&self) -> bool {
+        self.slices.as_ref().is_some_and(|slices| slices.is_on() || slices.has_unread())
     }
 
-    /// Returns whether records must not be read yet because a slice is on. Ends it if it is over,
-    /// if the report at `next_report` is due, or if its records fill half of a ring.
+    /// Returns whether records must not be read yet. Ends the slice that is on if it is over, if
+    /// the report at `next_report` is due, or if its records fill half of a ring.
     pub(in crate::run) fn holds(&mut self, live: &mut Live, next_report: f64) -> bool {
-        if !self.is_in_slice() {
-            return false;
-        }
-        let edge = self.slices.as_ref().and_then(|slices| slices.edge(monotonic_ns()));
-        if edge == Some(SliceEdge::End) || live.now() >= next_report || live.is_half_full() {
+        let Some(slices) = &self.slices else { return false };
+        let is_full = || live.now() >= next_report || live.is_half_full();
+        if slices.is_on() && (slices.edge(monotonic_ns()) == Some(SliceEdge::End) || is_full()) {
             self.end_slice(live, next_report);
         }
-        self.is_in_slice()
+        self.read_slice(live, next_report, false);
+        self.is_holding()
     }
 
     /// Ends the slice that is on, if there is one.
-    pub(in crate::run) fn end_slice(&mut self, live: &mut Live, next_report: f64) {
+    fn end_slice(&mut self, live: &mut Live, next_report: f64) {
         let Some(slices) = self.slices.as_mut().filter(|slices| slices.is_on()) else { return };
-        let slice = slices.ended(live.switch_thinned(false), on_event_clock(live, next_report));
+        slices.ended(live.switch_thinned(false), on_event_clock(live, next_report));
         self.slice_ended = live.now();
-        if slice.is_empty {
-            return;
-        }
+    }
+
+    /// Lets the records of a slice be read if it is known what they stand for.
+    fn read_slice(&mut self, live: &Live, next_report: f64, is_over: bool) {
+        let Some(slices) = &mut self.slices else { return };
+        let report = on_event_clock(live, next_report);
+        let Some(slice) = slices.read(monotonic_ns(), report, is_over) else { return };
         live.expand(slice.expansion);
         self.weight.begin_slice(slice.stands_for, self.controller.slowdown(self.rate));
         let stands_for = slice.expansion * self.controller.thinning().one_in as f64;
         self.highest = self.highest.max(stands_for as u64);
+    }
+
+    /// Ends the slices at the end of the run, when it has lasted until now.
+    pub(in crate::run) fn end(&mut self, live: &mut Live) {
+        let now = live.now();
+        self.end_slice(live, now);
+        self.read_slice(live, now, true);
     }
 
     /// Switches events on, if that is due and the records of the slice before have been handled.
