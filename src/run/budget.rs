@@ -40,7 +40,7 @@ const UNMEASURED: &str = "--budget: the cost of an event cannot be measured here
 /// Shortest time between two decisions, in nanoseconds, and the samples that end it.
 const SOON_NS: u64 = 2_000_000;
 const SOON_SAMPLES: u64 = 2000;
-/// Shortest time that a load is taken for, before a decision.
+/// Shortest time for which a load counts that has begun since the last decision.
 const SHORTEST_LOAD_NS: u64 = 10_000_000;
 /// Longest time between two decisions.
 const LATE_NS: u64 = 100_000_000;
@@ -66,6 +66,8 @@ pub(super) struct BudgetKeeper {
     slices: Option<Slices>,
     /// When the last slice ended, as a time of the run.
     slice_ended: f64,
+    /// The time of the run until which records have been handled.
+    handled: f64,
     /// Time between two reports, in nanoseconds.
     interval: f64,
     /// The events of each CPU until the last decision, and the highest rate of a CPU before it, in
@@ -86,13 +88,13 @@ struct CostReading {
     at: u64,
     own_ns: u64,
     tally: Tally,
-    /// Events while they were off, as estimated from the others.
+    /// System calls while their events were off, as estimated from the others.
     off: f64,
 }
 
 impl BudgetKeeper {
     /// Requests the weights of samples from the events that are opened, and measures the prices;
-    /// None without `--budget`. Takes some 100 ms.
+    /// None without `--budget`. Takes some 50 ms.
     ///
     /// # Errors
     /// One of the events cannot be estimated.
@@ -107,11 +109,6 @@ impl BudgetKeeper {
         weigh(roles, openings, scope.tasks.is_some())?;
         let stacks = openings.iter().filter_map(|one| one.sampling.stack).map(copied).max();
         let prices = prices(stacks.unwrap_or_default());
-        // While events of system calls are open, each call takes the slow path into the kernel.
-        // An event of another tracepoint that is off takes a few nanoseconds.
-        let slows_calls = openings.iter().any(|one| one.event.is_of_system_calls());
-        let prices =
-            prices.map(|all| Prices { off: if slows_calls { all.off } else { 0.0 }, ..all });
         let own = if request.monitor.emits.is_some() { PRINTED_NS } else { COUNTED_NS };
         Ok(Some(BudgetKeeper {
             share,
@@ -124,6 +121,7 @@ impl BudgetKeeper {
             highest: 1,
             slices: None,
             slice_ended: 0.0,
+            handled: 0.0,
             interval: f64::INFINITY,
             counted: Vec::new(),
             rate: 0.0,
@@ -145,7 +143,8 @@ impl BudgetKeeper {
         let (by_cpu, lasted) = live.count_before_run(LOOK);
         let events = by_cpu.iter().sum::<u64>() as f64;
         self.rate = by_cpu.iter().max().map_or(0.0, |most| *most as f64 / lasted);
-        let load = Load { capacity: lasted * self.cpus, events, samples: events, off: 0.0 };
+        let load =
+            Load { capacity: lasted * self.cpus, events, samples: events, calls: 0.0, off: 0.0 };
         if self.controller.decide(monotonic_ns() as f64, &load).is_some() {
             self.thin(live);
         }
@@ -167,7 +166,13 @@ impl BudgetKeeper {
         context: &SharedContext,
         next_report: f64,
     ) -> bool {
+        let exceeds = self.decide(live, context, next_report);
         self.switch_on_if_due(live, next_report);
+        exceeds
+    }
+
+    /// Decides, if a decision is due. Returns whether the run must end.
+    fn decide(&mut self, live: &mut Live, context: &SharedContext, next_report: f64) -> bool {
         let (now, tally) = (monotonic_ns(), live.tally());
         let since = now.saturating_sub(self.decided.at);
         let samples = tally.samples - self.decided.tally.samples;
@@ -179,18 +184,18 @@ impl BudgetKeeper {
         if std::mem::take(&mut self.is_unmeasured) {
             context.note(Level::Warning, UNMEASURED);
         }
-        let events = (tally.events - self.decided.tally.events) as f64;
-        let off = self.decided.off + events * (self.controller.thinning().one_in_time - 1) as f64;
+        let off = self.off_until(tally);
         let reading = CostReading { at: now, own_ns: self.decided.own_ns, tally, off };
         // A load that has just begun is not that of the idle time before it.
         let first = live.take_first_sample().min(now.saturating_sub(SHORTEST_LOAD_NS));
-        let begin = if self.slices.is_some() { 0 } else { first };
+        let begin = if self.slices.is_some() || samples < SOON_SAMPLES { 0 } else { first };
         let decided = CostReading { at: self.decided.at.max(begin), ..self.decided };
         let load = reading.load_since(&decided, self.cpus);
         self.decided = reading;
         self.learn_rate(live, now.saturating_sub(decided.at));
         let mut reroll = false;
-        let is_early = now.saturating_sub(self.begin.at) < SECOND_NS
+        let is_early = !self.is_strict
+            && now.saturating_sub(self.begin.at) < SECOND_NS
             && tally.samples - self.learned.tally.samples >= EARLY_SAMPLES;
         if is_early || now.saturating_sub(self.learned.at) >= SECOND_NS {
             self.learn(CostReading::now(tally, off), is_early);
@@ -206,6 +211,12 @@ impl BudgetKeeper {
         self.slice(live, next_report);
         self.warn(context);
         false
+    }
+
+    /// Returns the number of system calls so far while their events were off, as estimated.
+    fn off_until(&self, tally: Tally) -> f64 {
+        let calls = (tally.calls - self.decided.tally.calls) as f64;
+        self.decided.off + calls * (self.controller.thinning().one_in_time - 1) as f64
     }
 
     fn learn(&mut self, reading: CostReading, is_early: bool) {
@@ -244,7 +255,7 @@ impl BudgetKeeper {
 
     /// Returns the cost of the run so far.
     pub(super) fn stats(&self, live: &Live) -> BudgetStats {
-        let reading = CostReading::now(live.tally(), self.decided.off);
+        let reading = CostReading::now(live.tally(), self.off_until(live.tally()));
         let load = reading.load_since(&self.begin, self.cpus);
         let own_ns = (reading.own_ns - self.begin.own_ns) as f64;
         let share = |ns: f64| 100.0 * ns / load.capacity.max(1.0);
@@ -307,6 +318,7 @@ impl CostReading {
             capacity: self.at.saturating_sub(before.at) as f64 * cpus,
             events: (self.tally.events - before.tally.events) as f64,
             samples: (self.tally.samples - before.tally.samples) as f64,
+            calls: (self.tally.calls - before.tally.calls) as f64,
             off: self.off - before.off,
         }
     }

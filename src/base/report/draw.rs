@@ -303,7 +303,7 @@ pub struct BudgetStats {
     pub kernel_percent: f64,
     /// The most events that a record of the run stood for.
     pub one_in_max: u64,
-    /// Of so many parts of the time, events were on during one; 1 if they were always on.
+    /// Number of parts of the time of which events were on in one, at most; 1 if always.
     pub one_in_time_max: u64,
 }
 

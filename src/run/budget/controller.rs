@@ -17,7 +17,7 @@ pub(super) struct Prices {
     pub(super) record: f64,
     /// An event that is only counted.
     pub(super) skipped: f64,
-    /// One that happens while the events are off.
+    /// A system call while its events are off, but open.
     pub(super) off: f64,
 }
 
@@ -30,7 +30,9 @@ pub(super) struct Load {
     pub(super) events: f64,
     /// Events that it wrote a sample of.
     pub(super) samples: f64,
-    /// Events while they were off, as estimated from the others.
+    /// Those of the events that are system calls.
+    pub(super) calls: f64,
+    /// System calls while their events were off, as estimated from the others.
     pub(super) off: f64,
 }
 
@@ -119,7 +121,7 @@ impl Controller {
         Controller { share, prices, own, fixed, thinning, calm, is_hopeless, most_parts }
     }
 
-    /// Returns the most parts of the time so far of which events were on during one.
+    /// Returns the number of parts of the time of which events were on in one, at most so far.
     pub(super) fn most_parts(&self) -> u64 {
         self.most_parts
     }
@@ -160,17 +162,20 @@ impl Controller {
                 self.own = (self.own + price) / 2.0;
             }
         }
-        let rest = (own_ns - self.own * load.samples).max(0.0);
-        self.fixed = (self.fixed + rest / load.capacity.max(1.0)) / 2.0;
+        if !is_early {
+            let rest = (own_ns - self.own * load.samples).max(0.0);
+            self.fixed = (self.fixed + rest / load.capacity.max(1.0)) / 2.0;
+        }
     }
 
     /// Decides at the time `now`, in nanoseconds, after a load since the last decision: of several
     /// slices, if events are on in slices of time. Returns the new thinning, if it changes.
     pub(super) fn decide(&mut self, now: f64, load: &Load) -> Option<Thinning> {
-        let limit = self.share * load.capacity;
         let before = self.thinning;
+        let off = load.off * self.prices.off;
+        let (limit, _) = avoidable(self.share * load.capacity, off);
         let cost = self.kernel_ns(load) + load.samples * self.own + self.fixed * load.capacity;
-        if cost > PRESSED * limit {
+        if cost - off > PRESSED * limit {
             self.calm = None;
             let (needed, is_hopeless) = self.needed(load, TARGET);
             self.is_hopeless |= is_hopeless;
@@ -222,16 +227,22 @@ impl Controller {
         // Samples cost half as much as the other events of a slice: more of them would shorten the
         // slices, and fewer save little.
         let one_in = ((2.0 * sample / skipped).ceil() as u64).clamp(LEAST, MOST);
-        // If what cannot be avoided exceeds the limit, slices take as much as they would without.
-        let rest = match room - events * self.prices.off {
-            rest if rest > 0.0 => rest,
-            _ => room,
-        };
-        let on = events * (skipped - self.prices.off + sample / one_in as f64);
+        let calls = load.calls * self.thinning.one_in_time as f64;
+        let (rest, exceeds) = avoidable(room, calls * self.prices.off);
+        let on = events * (skipped + sample / one_in as f64) - calls * self.prices.off;
         let parts = (on / rest).ceil();
         let one_in_time = (parts as u64).clamp(2, MOST_PARTS);
-        let exceeds = rest == room && self.prices.off > 0.0 || parts > MOST_PARTS as f64;
+        let exceeds = exceeds || parts > MOST_PARTS as f64;
         (Thinning { one_in, one_in_time }, reports_exceed || exceeds)
+    }
+}
+
+/// Returns what is left of a limit after a cost that no thinning avoids, and whether that exceeds
+/// it: the rest of the run then takes as much as it would without.
+fn avoidable(limit: f64, unavoidable: f64) -> (f64, bool) {
+    match limit - unavoidable {
+        rest if rest > 0.0 => (rest, false),
+        _ => (limit, true),
     }
 }
 

@@ -16,7 +16,7 @@ const CYCLE_NS: u64 = 100_000_000;
 /// Length of a slice, if cycles are short enough for several in a report.
 const SLICE_NS: u64 = 10_000_000;
 /// One part in so many of a slice, its first, is not measured. Events make tasks slower: those that
-/// wait for a clock have fewer events at the begin of a slice, until they have settled.
+/// wait for a clock have fewer events at the start of a slice, until they have settled.
 const SETTLING_PART: u64 = 5;
 /// Shortest slice.
 const SHORTEST_NS: u64 = 1_000_000;
@@ -130,19 +130,20 @@ impl Slices {
         at + self.settling()
     }
 
-    /// Notes that events were switched off, and plans the next slice.
-    pub(super) fn ended(&mut self, at: u64, next_report: u64) {
-        let SliceState::On(since, _) = self.state else { return };
+    /// Notes that events were switched off, and plans the next slice. Returns from when on the
+    /// slice is measured: from its start if it ended before tasks had settled.
+    pub(super) fn ended(&mut self, at: u64, next_report: u64) -> u64 {
+        let SliceState::On(since, _) = self.state else { return 0 };
         self.cycle += self.one_in * at.saturating_sub(since);
         self.cycles += 1;
         self.plan(at, next_report);
-        self.unread = at
-            .checked_sub(since + self.settling())
-            .filter(|&measured| measured > 0)
-            .map(|measured| (at, measured));
+        let settled = since + self.settling();
+        let from = if settled < at { settled } else { since };
+        self.unread = Some((at, at.saturating_sub(from).max(1)));
         if self.is_last {
             self.state = SliceState::Leaving;
         }
+        from
     }
 
     /// Returns whether the records of a slice wait until it is known what the slice stands for.

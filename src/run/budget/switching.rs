@@ -31,14 +31,20 @@ impl BudgetKeeper {
         if slices.is_on() && (slices.edge(monotonic_ns()) == Some(SliceEdge::End) || is_full()) {
             self.end_slice(live, next_report);
         }
-        self.read_slice(live, next_report, false);
-        self.is_holding()
+        // Other records need the room.
+        self.read_slice(live, next_report, live.is_half_full());
+        let holds = self.is_holding();
+        if !holds {
+            self.handled = live.horizon();
+        }
+        holds
     }
 
     /// Ends the slice that is on, if there is one.
     fn end_slice(&mut self, live: &mut Live, next_report: f64) {
         let Some(slices) = self.slices.as_mut().filter(|slices| slices.is_on()) else { return };
-        slices.ended(live.switch_thinned(false), on_event_clock(live, next_report));
+        let off = live.switch_thinned(false);
+        live.measure_from(slices.ended(off, on_event_clock(live, next_report)));
         self.slice_ended = live.now();
     }
 
@@ -63,7 +69,7 @@ impl BudgetKeeper {
     /// Switches events on, if that is due and the records of the slice before have been handled.
     pub(super) fn switch_on_if_due(&mut self, live: &mut Live, next_report: f64) {
         let Some(slices) = self.slices.as_mut().filter(|slices| !slices.is_on()) else { return };
-        let is_handled = live.horizon() >= self.slice_ended && live.now() < next_report;
+        let is_handled = self.handled >= self.slice_ended && live.now() < next_report;
         if is_handled {
             slices.keep_up(monotonic_ns(), on_event_clock(live, next_report));
         }
@@ -78,7 +84,8 @@ impl BudgetKeeper {
         live.expand(1.0);
         live.measure_from(0);
         live.switch_thinned(true);
-        self.decided = CostReading { at: monotonic_ns(), ..self.decided };
+        let off = self.off_until(live.tally());
+        self.decided = CostReading { at: monotonic_ns(), tally: live.tally(), off, ..self.decided };
     }
 
     /// Learns the highest rate of events on a CPU, after so many nanoseconds.

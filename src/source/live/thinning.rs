@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::Live;
 use crate::source::counts::Tally;
 use crate::source::open::open_event::OpenEvent;
+use crate::source::request::Opening;
 use crate::source::ring::weights::SampleWeights;
 use crate::sys::clock::monotonic_ns;
 
@@ -16,7 +17,19 @@ impl Live {
     /// Returns the events and samples so far of the openings that can be thinned. Events that were
     /// counted since the last sample of a CPU are not included.
     pub fn tally(&self) -> Tally {
-        self.weights().fold(Tally::default(), |sum, of_opening| sum.plus(of_opening.tally()))
+        // A call has an event at its entry, and one at its return.
+        let is_of = |opening: &Opening, end: &str| {
+            opening.event.is_of_system_calls() && opening.event.name.contains(end)
+        };
+        let has_entries = self.openings.iter().any(|opening| is_of(opening, "sys_enter"));
+        let end = if has_entries { "sys_enter" } else { "sys_" };
+        let all = self.openings.iter().zip(&self.opened.decoders);
+        let tallies = all.filter_map(|(opening, decoder)| {
+            let tally = decoder.weights.as_deref()?.tally();
+            let calls = if is_of(opening, end) { tally.events } else { 0 };
+            Some(Tally { calls, ..tally })
+        });
+        tallies.fold(Tally::default(), Tally::plus)
     }
 
     /// Returns the weights of the openings that can be thinned.
@@ -64,7 +77,7 @@ impl Live {
         let thinnable = || self.thinnable().filter(|(open, _)| self.is_requested(open));
         let begin = monotonic_ns();
         for (open, _) in thinnable() {
-            // The kernel writes a sample of the first event only.
+            // The kernel writes a sample of the first event at most.
             let _ = open.event.period(RAREST).and_then(|()| open.event.enable());
         }
         std::thread::sleep(moment);
@@ -78,7 +91,8 @@ impl Live {
         }
         let lasted = monotonic_ns() - begin;
         for ring in &mut self.opened.rings {
-            ring.at = ring.ring.head();
+            ring.head = ring.ring.head();
+            ring.at = ring.head;
             ring.ring.release(ring.at);
         }
         (by_cpu, lasted as f64)

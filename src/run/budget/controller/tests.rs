@@ -2,7 +2,7 @@
 
 use super::*;
 
-const PRICES: Prices = Prices { record: 170.0, skipped: 50.0, off: 0.0 };
+const PRICES: Prices = Prices { record: 170.0, skipped: 50.0, off: 10.0 };
 /// Nanoseconds of a decision's window.
 const WINDOW: f64 = 1e8;
 
@@ -15,6 +15,8 @@ struct Machine {
     spent: f64,
     since_reading: (Load, f64),
     changes: Vec<u64>,
+    /// Whether its events are system calls.
+    has_calls: bool,
 }
 
 impl Machine {
@@ -22,7 +24,8 @@ impl Machine {
         let controller = Controller::new(share, PRICES, COUNTED_NS);
         let (now, spent, own) = (0.0, 0.0, 200.0);
         let since_reading = (Load::default(), 0.0);
-        Machine { cpus, controller, now, own, spent, since_reading, changes: Vec::new() }
+        let (changes, has_calls) = (Vec::new(), false);
+        Machine { cpus, controller, now, own, spent, since_reading, changes, has_calls }
     }
 
     /// Runs a second of `rate` events per second. Every second a report costs `report_ns`.
@@ -31,14 +34,17 @@ impl Machine {
             let thinning = self.controller.thinning();
             let events = rate * WINDOW / 1e9 / thinning.one_in_time as f64;
             let samples = events / thinning.one_in as f64;
-            let off = events * (thinning.one_in_time - 1) as f64;
-            let load = Load { capacity: self.cpus * WINDOW, events, samples, off };
+            let calls = if self.has_calls { events } else { 0.0 };
+            let off = calls * (thinning.one_in_time - 1) as f64;
+            let load = Load { capacity: self.cpus * WINDOW, events, samples, calls, off };
             let own = samples * self.own + if window == 9 { report_ns } else { 0.0 };
             self.spent += own + self.controller.kernel_ns(&load);
             let (sum, sum_own) = &mut self.since_reading;
             sum.capacity += load.capacity;
             sum.events += load.events;
             sum.samples += load.samples;
+            sum.calls += load.calls;
+            sum.off += load.off;
             *sum_own += own;
             self.now += WINDOW;
             if let Some(thinning) = self.controller.decide(self.now, &load) {
@@ -79,7 +85,7 @@ fn a_heavy_load_is_thinned_at_once_and_stays_within_the_budget() {
 #[test]
 fn the_first_change_comes_with_the_first_decision() {
     let mut controller = Controller::new(0.01, PRICES, COUNTED_NS);
-    let load = Load { capacity: 2e7, events: 20_000.0, samples: 20_000.0, off: 0.0 };
+    let load = Load { capacity: 2e7, events: 20_000.0, samples: 20_000.0, calls: 0.0, off: 0.0 };
     assert!(controller.decide(1e7, &load).is_some_and(|to| to.one_in >= LEAST));
 }
 
@@ -158,8 +164,13 @@ fn extreme_loads_give_an_n_in_range() {
     for events in [0.0, 1.0, 1e18, f64::INFINITY, f64::NAN] {
         for capacity in [0.0, 1.0, 1e18] {
             let mut controller = Controller::new(0.01, PRICES, COUNTED_NS);
-            controller.learn(&Load { capacity, events, samples: events, off: 0.0 }, 1e9, false);
-            controller.decide(1e9, &Load { capacity, events, samples: events, off: 0.0 });
+            controller.learn(
+                &Load { capacity, events, samples: events, calls: 0.0, off: 0.0 },
+                1e9,
+                false,
+            );
+            controller
+                .decide(1e9, &Load { capacity, events, samples: events, calls: 0.0, off: 0.0 });
             let Thinning { one_in, one_in_time } = controller.thinning();
             let in_range = (1..=MOST).contains(&one_in) && (1..=MOST_PARTS).contains(&one_in_time);
             assert!(in_range, "{events} {capacity}");
@@ -172,4 +183,27 @@ fn primes_follow_the_lowest_n_that_is_needed() {
     assert_eq!(primes::<3>(7), [7, 11, 13]);
     assert_eq!(primes::<2>(98), [101, 103]);
     assert_eq!(primes::<1>(MOST), [1_048_583]);
+}
+
+#[test]
+fn calls_between_slices_are_part_of_the_cost_and_shorten_slices() {
+    let mut machine = Machine::new(2.0, 0.01);
+    let parts_of = |machine: &mut Machine, rate: f64| {
+        (0..30).for_each(|_| machine.second(rate, 1e6));
+        machine.controller.thinning().one_in_time
+    };
+    let parts = parts_of(&mut machine, 1e6);
+    assert!(parts > 1 && !machine.controller.is_hopeless(), "{parts}");
+    machine.has_calls = true;
+    let with_calls = parts_of(&mut machine, 1e6);
+    machine.cost(60.0);
+    parts_of(&mut machine, 1e6);
+    let cost = machine.cost(30.0);
+    assert!(with_calls > parts && cost > 0.005 && cost < 0.0101, "{parts} {with_calls} {cost}");
+    // Four million calls a second cost twice the limit while the events are off.
+    let most = parts_of(&mut machine, 4e6);
+    assert!(machine.controller.is_hopeless());
+    machine.cost(1.0);
+    let calm = parts_of(&mut machine, 4e5);
+    assert!(calm < most && machine.cost(30.0) < 0.0101, "{calm} after {most}");
 }
