@@ -88,10 +88,11 @@ const CALLS_OF_BURST: u64 = 500;
 fn events_whose_counts_exceed_the_budget_are_on_in_slices_of_time() {
     let loads = [0, 1].map(|_| load::paced_lookups(BURSTS, CALLS_OF_BURST, 1000));
     let (judged, stats) = watched_in_slices(loads);
-    // Where counts are expensive, slices are rare: with R of 50, there are 16 in 8 s.
+    // Where counts are expensive, slices are rare (with R of 50, there are 16 in 8 s), and some
+    // bursts in them last longer than a millisecond.
     let parts = stats["one_in_time_max"].as_f64().expect("a number");
     assert!(parts > 1.0, "{stats}");
-    let most = 0.03 * (parts / 15.0).sqrt().max(1.0);
+    let most = 0.03 * (parts / 15.0).max(1.0);
     for (truth, count, error) in &judged {
         assert!((count - truth).abs() <= 2.0 * error, "{judged:?} {stats}");
         assert!((count / truth - 1.0).abs() < most, "{judged:?} {stats}");
