@@ -88,6 +88,8 @@ struct CostReading {
     at: u64,
     own_ns: u64,
     tally: Tally,
+    /// Events that are system calls.
+    calls: u64,
     /// System calls while their events were off, as estimated from the others.
     off: f64,
 }
@@ -144,7 +146,7 @@ impl BudgetKeeper {
         let events = by_cpu.iter().sum::<u64>() as f64;
         self.rate = by_cpu.iter().max().map_or(0.0, |most| *most as f64 / lasted);
         let load =
-            Load { capacity: lasted * self.cpus, events, samples: events, calls: 0.0, off: 0.0 };
+            Load { capacity: lasted * self.cpus, events, samples: events, ..Load::default() };
         if self.controller.decide(monotonic_ns() as f64, &load).is_some() {
             self.thin(live);
         }
@@ -153,7 +155,8 @@ impl BudgetKeeper {
     /// Begins to meter, when the events have been enabled.
     pub(super) fn start(&mut self, live: &mut Live, schedule: &Schedule) {
         self.interval = schedule.interval();
-        self.begin = CostReading::now(Tally::default(), 0.0);
+        let (at, own_ns) = (monotonic_ns(), machine::own_cpu_ns());
+        self.begin = CostReading { at, own_ns, ..CostReading::default() };
         (self.decided, self.learned) = (self.begin, self.begin);
         self.slice(live, schedule.report_or_end());
     }
@@ -184,8 +187,7 @@ impl BudgetKeeper {
         if std::mem::take(&mut self.is_unmeasured) {
             context.note(Level::Warning, UNMEASURED);
         }
-        let off = self.off_until(tally);
-        let reading = CostReading { at: now, own_ns: self.decided.own_ns, tally, off };
+        let reading = self.reading(live, self.decided.own_ns);
         // A load that has just begun is not that of the idle time before it.
         let first = live.take_first_sample().min(now.saturating_sub(SHORTEST_LOAD_NS));
         let begin = if self.slices.is_some() || samples < SOON_SAMPLES { 0 } else { first };
@@ -198,7 +200,7 @@ impl BudgetKeeper {
             && now.saturating_sub(self.begin.at) < SECOND_NS
             && tally.samples - self.learned.tally.samples >= EARLY_SAMPLES;
         if is_early || now.saturating_sub(self.learned.at) >= SECOND_NS {
-            self.learn(CostReading::now(tally, off), is_early);
+            self.learn(CostReading { own_ns: machine::own_cpu_ns(), ..reading }, is_early);
             reroll = self.controller.thinning().one_in > 1;
         }
         if self.is_strict {
@@ -213,10 +215,12 @@ impl BudgetKeeper {
         false
     }
 
-    /// Returns the number of system calls so far while their events were off, as estimated.
-    fn off_until(&self, tally: Tally) -> f64 {
-        let calls = (tally.calls - self.decided.tally.calls) as f64;
-        self.decided.off + calls * (self.controller.thinning().one_in_time - 1) as f64
+    /// Returns the cost counters now, with this CPU time of the process.
+    fn reading(&self, live: &Live, own_ns: u64) -> CostReading {
+        let calls = live.system_calls();
+        let gaps = (self.controller.thinning().one_in_time - 1) as f64;
+        let off = self.decided.off + (calls - self.decided.calls) as f64 * gaps;
+        CostReading { at: monotonic_ns(), own_ns, tally: live.tally(), calls, off }
     }
 
     fn learn(&mut self, reading: CostReading, is_early: bool) {
@@ -255,7 +259,7 @@ impl BudgetKeeper {
 
     /// Returns the cost of the run so far.
     pub(super) fn stats(&self, live: &Live) -> BudgetStats {
-        let reading = CostReading::now(live.tally(), self.off_until(live.tally()));
+        let reading = self.reading(live, machine::own_cpu_ns());
         let load = reading.load_since(&self.begin, self.cpus);
         let own_ns = (reading.own_ns - self.begin.own_ns) as f64;
         let share = |ns: f64| 100.0 * ns / load.capacity.max(1.0);
@@ -309,16 +313,12 @@ pub(super) fn summary(stats: &BudgetStats) -> String {
 }
 
 impl CostReading {
-    fn now(tally: Tally, off: f64) -> CostReading {
-        CostReading { at: monotonic_ns(), own_ns: machine::own_cpu_ns(), tally, off }
-    }
-
     fn load_since(&self, before: &CostReading, cpus: f64) -> Load {
         Load {
             capacity: self.at.saturating_sub(before.at) as f64 * cpus,
             events: (self.tally.events - before.tally.events) as f64,
             samples: (self.tally.samples - before.tally.samples) as f64,
-            calls: (self.tally.calls - before.tally.calls) as f64,
+            calls: (self.calls - before.calls) as f64,
             off: self.off - before.off,
         }
     }

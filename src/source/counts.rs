@@ -20,8 +20,6 @@ pub struct CountDelta {
 pub struct Tally {
     /// Events that the kernel counted up to the last sample.
     pub events: u64,
-    /// Those of the events that are system calls.
-    pub calls: u64,
     /// Samples that were read.
     pub samples: u64,
     /// Samples of these that stand for nothing: of a time that is not measured.
@@ -35,7 +33,6 @@ impl Tally {
     pub fn plus(self, other: Tally) -> Tally {
         Tally {
             events: self.events + other.events,
-            calls: self.calls + other.calls,
             samples: self.samples + other.samples,
             unmeasured: self.unmeasured + other.unmeasured,
             weight: self.weight + other.weight,

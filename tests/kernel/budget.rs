@@ -47,20 +47,33 @@ fn judged(run: &Run, truth: &BTreeMap<i64, u64>) -> Vec<(i64, f64, f64, f64)> {
     CALLS.iter().map(of).collect()
 }
 
+/// Runs both loads to their end, and ends the run that watches them.
+fn watched(tool: Tool, [one, mut other]: [Load; 2]) -> Run {
+    other.start();
+    one.run();
+    other.wait();
+    tool.finish()
+}
+
+/// Returns how often two loads of so many mixed calls each make each call.
+fn calls_of_both(calls: u64) -> BTreeMap<i64, u64> {
+    let mut truth = load::numbers_of(calls, 0);
+    for (number, count) in load::numbers_of(calls, 1) {
+        *truth.entry(number).or_default() += count;
+    }
+    truth
+}
+
 /// Watches two loads of 4,000,000 lookups each with a budget, by process. Returns the true number
 /// of allocations, then of releases, and the estimated one with its error, of each, and the object
 /// `stats`.
 fn watched_in_slices(loads: [Load; 2]) -> (Vec<(f64, f64, f64)>, serde_json::Value) {
     let pids = [loads[0].pid(), loads[1].pid()];
     let event = lookups_of(pids);
-    let watched = ["top", "-e", &event, "-k", "common_pid", "--budget", "1%", "--stats"];
+    let args = ["top", "-e", &event, "-k", "common_pid", "--budget", "1%", "--stats"];
     // One report: the parts of the errors of several that come from slower tasks would add up.
-    let tool = Tool::attach(&[&watched[..], &["-i", "60000"]].concat());
-    let [one, mut other] = loads;
-    other.start();
-    one.run();
-    other.wait();
-    let run = tool.finish();
+    let tool = Tool::attach(&[&args[..], &["-i", "60000"]].concat());
+    let run = watched(tool, loads);
     let stats = run.of("stats").next().expect("--stats prints an object").clone();
     let cost = stats["cost_percent"].as_f64().expect("the cost is a number");
     assert!(cost <= 1.2, "{stats} {}", run.stderr);
@@ -115,11 +128,7 @@ fn the_cost_of_events_that_are_off_is_known() {
     let loads = [0, 1].map(|seed| load::paced_calls(6000, 1000, 1000, seed));
     let event = calls_of([&loads[0], &loads[1]]);
     let tool = Tool::attach(&["top", "-e", &event, "-k", "id", "--budget", "1%", "--stats"]);
-    let [one, mut other] = loads;
-    other.start();
-    one.run();
-    other.wait();
-    let run = tool.finish();
+    let run = watched(tool, loads);
     let stats = run.of("stats").next().expect("--stats prints an object");
     let cost = stats["cost_percent"].as_f64().expect("the cost is a number");
     let warns = |note: &serde_json::Value| {
@@ -134,19 +143,12 @@ fn a_heavy_load_stays_within_its_budget_and_its_counts_within_their_errors() {
     // two CPUs, and with a count of each 0.4 %.
     const BURSTS: u64 = 8000;
     let loads = [0, 1].map(|seed| load::mixed_calls(BURSTS, 80, 1000, seed));
-    let mut truth = load::numbers_of(BURSTS * 80, 0);
-    for (number, count) in load::numbers_of(BURSTS * 80, 1) {
-        *truth.entry(number).or_default() += count;
-    }
+    let truth = calls_of_both(BURSTS * 80);
     let [one, other] = &loads;
     let event = calls_of([one, other]);
-    let watched = ["top", "-e", &event, "-k", "id", "-i", "1000", "--budget", "1%", "--stats"];
-    let tool = Tool::attach(&watched);
-    let [one, mut other] = loads;
-    other.start();
-    one.run();
-    other.wait();
-    let run = tool.finish();
+    let args = ["top", "-e", &event, "-k", "id", "-i", "1000", "--budget", "1%", "--stats"];
+    let tool = Tool::attach(&args);
+    let run = watched(tool, loads);
     run.is_complete();
     let stats = run.of("stats").next().expect("--stats prints an object").clone();
     let cost = stats["cost_percent"].as_f64().expect("the cost is a number");
@@ -198,19 +200,12 @@ fn a_short_run_stays_within_its_budget_from_its_begin() {
 
 fn a_light_load_is_not_thinned_and_its_counts_are_exact() {
     let loads = [0, 1].map(|seed| load::mixed_calls(20, 100, 20_000, seed));
-    let mut truth = load::numbers_of(2000, 0);
-    for (number, count) in load::numbers_of(2000, 1) {
-        *truth.entry(number).or_default() += count;
-    }
+    let truth = calls_of_both(2000);
     let [one, other] = &loads;
     let event = calls_of([one, other]);
     // Unmeasured machines differ, so the budget has some room.
     let tool = Tool::attach(&["top", "-e", &event, "-k", "id", "-i", "1000", "--budget", "20%"]);
-    let [one, mut other] = loads;
-    other.start();
-    one.run();
-    other.wait();
-    let run = tool.finish();
+    let run = watched(tool, loads);
     run.is_complete();
     assert_eq!(run.coverage()["thinned"], 0, "{}", run.coverage());
     let estimates = estimates(&run);

@@ -212,15 +212,14 @@ impl Slices {
         self.length() / SETTLING_PART
     }
 
-    /// Chooses the next slice, which does not contain a report. Returns when it begins.
-    fn plan(&mut self, now: u64, next_report: u64) -> u64 {
+    /// Chooses the next slice, which does not contain a report.
+    fn plan(&mut self, now: u64, next_report: u64) {
         let place = random(&mut self.seed) % (self.one_in * self.length() / 2);
         let mut begin = (self.cycle + place).max(now);
         if (begin..begin + 2 * self.length()).contains(&next_report) {
             begin = next_report + 1;
         }
         self.state = SliceState::Off(begin);
-        begin
     }
 }
 

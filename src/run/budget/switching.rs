@@ -1,7 +1,7 @@
 //! Switches the events of a run on and off, as its slices of time demand.
 
+use super::BudgetKeeper;
 use super::slices::{SliceEdge, Slices};
-use super::{BudgetKeeper, CostReading};
 use crate::source::live::Live;
 use crate::sys::clock::monotonic_ns;
 
@@ -27,12 +27,13 @@ impl BudgetKeeper {
     /// the report at `next_report` is due, or if its records fill half of a ring.
     pub(in crate::run) fn holds(&mut self, live: &mut Live, next_report: f64) -> bool {
         let Some(slices) = &self.slices else { return false };
-        let is_full = || live.now() >= next_report || live.is_half_full();
-        if slices.is_on() && (slices.edge(monotonic_ns()) == Some(SliceEdge::End) || is_full()) {
+        // Other records need the room.
+        let (is_full, is_reported) = (live.is_half_full(), live.now() >= next_report);
+        let is_over = slices.edge(monotonic_ns()) == Some(SliceEdge::End);
+        if slices.is_on() && (is_over || is_reported || is_full) {
             self.end_slice(live, next_report);
         }
-        // Other records need the room.
-        self.read_slice(live, next_report, live.is_half_full());
+        self.read_slice(live, next_report, is_full);
         let holds = self.is_holding();
         if !holds {
             self.handled = live.horizon();
@@ -84,8 +85,7 @@ impl BudgetKeeper {
         live.expand(1.0);
         live.measure_from(0);
         live.switch_thinned(true);
-        let off = self.off_until(live.tally());
-        self.decided = CostReading { at: monotonic_ns(), tally: live.tally(), off, ..self.decided };
+        self.decided = self.reading(live, self.decided.own_ns);
     }
 
     /// Learns the highest rate of events on a CPU, after so many nanoseconds.

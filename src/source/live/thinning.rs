@@ -17,6 +17,11 @@ impl Live {
     /// Returns the events and samples so far of the openings that can be thinned. Events that were
     /// counted since the last sample of a CPU are not included.
     pub fn tally(&self) -> Tally {
+        self.weights().fold(Tally::default(), |sum, of_opening| sum.plus(of_opening.tally()))
+    }
+
+    /// Returns the number of those events that are system calls, as [`Live::tally`].
+    pub fn system_calls(&self) -> u64 {
         // A call has an event at its entry, and one at its return.
         let is_of = |opening: &Opening, end: &str| {
             opening.event.is_of_system_calls() && opening.event.name.contains(end)
@@ -24,12 +29,8 @@ impl Live {
         let has_entries = self.openings.iter().any(|opening| is_of(opening, "sys_enter"));
         let end = if has_entries { "sys_enter" } else { "sys_" };
         let all = self.openings.iter().zip(&self.opened.decoders);
-        let tallies = all.filter_map(|(opening, decoder)| {
-            let tally = decoder.weights.as_deref()?.tally();
-            let calls = if is_of(opening, end) { tally.events } else { 0 };
-            Some(Tally { calls, ..tally })
-        });
-        tallies.fold(Tally::default(), Tally::plus)
+        let calls = all.filter(|(opening, _)| is_of(opening, end));
+        calls.filter_map(|(_, decoder)| Some(decoder.weights.as_deref()?.tally().events)).sum()
     }
 
     /// Returns the weights of the openings that can be thinned.

@@ -178,7 +178,7 @@ impl CpuWeights {
             ((weight as f64 * expansion).round() as u64).clamp(1, u32::MAX.into())
         });
         let unmeasured = u64::from(weight == 0);
-        self.tally = self.tally.plus(Tally { events, calls: 0, samples: 1, unmeasured, weight });
+        self.tally = self.tally.plus(Tally { events, samples: 1, unmeasured, weight });
         weight as u32
     }
 }
@@ -206,10 +206,7 @@ mod tests {
         assert_eq!(weigh(cpu, 9, 3, 0), 1);
         // The kernel samples the first event after a change.
         assert_eq!([weigh(cpu, 11, 4, 0), weigh(cpu, 12, 11, 0)], [1, 7]);
-        assert_eq!(
-            cpu.tally,
-            Tally { events: 11, calls: 0, samples: 5, unmeasured: 0, weight: 11 }
-        );
+        assert_eq!(cpu.tally, Tally { events: 11, samples: 5, unmeasured: 0, weight: 11 });
     }
 
     #[test]
@@ -275,10 +272,7 @@ mod tests {
             [70, 74]
         );
         assert_eq!(cpu.weigh(&read(3, 21), None), 0);
-        assert_eq!(
-            cpu.tally,
-            Tally { events: 21, calls: 0, samples: 3, unmeasured: 1, weight: 144 }
-        );
+        assert_eq!(cpu.tally, Tally { events: 21, samples: 3, unmeasured: 1, weight: 144 });
         assert_eq!(cpu.tally.thinned(), 142);
         assert_eq!(cpu.weigh(&read(4, 28), Some(1e300)), u32::MAX);
     }

@@ -18,15 +18,8 @@ pub(crate) const CALLS: [(i64, u64); 6] = [
 pub(crate) fn mixed_calls(bursts: u64, calls: u64, every_us: u32, seed: u64) -> Load {
     Load::new(move || {
         let mut state = seed;
-        for _ in 0..bursts {
-            for _ in 0..calls {
-                let number = next(&mut state);
-                // SAFETY: calls without arguments that change nothing.
-                unsafe { libc::syscall(number) };
-            }
-            // SAFETY: a sleep.
-            unsafe { libc::usleep(every_us) };
-        }
+        // SAFETY: calls without arguments that change nothing.
+        with_pauses(bursts, calls, every_us, || unsafe { libc::syscall(next(&mut state)) });
     })
 }
 
@@ -47,19 +40,23 @@ pub(crate) fn paced_lookups(bursts: u64, calls: u64, every_us: u64) -> Load {
 
 /// Makes bursts as [`mixed_calls`], of the calls of [`paced_lookups`].
 pub(crate) fn lookups(bursts: u64, calls: u64, every_us: u32) -> Load {
-    Load::new(move || {
-        for _ in 0..bursts {
-            (0..calls).for_each(|_| _ = lookup());
-            // SAFETY: a sleep.
-            unsafe { libc::usleep(every_us) };
-        }
-    })
+    Load::new(move || with_pauses(bursts, calls, every_us, lookup))
 }
 
 /// Looks for a file with an empty name, which the kernel refuses.
 fn lookup() -> libc::c_long {
     // SAFETY: the name is a C string.
     unsafe { libc::syscall(libc::SYS_faccessat, libc::AT_FDCWD, c"".as_ptr(), libc::F_OK) }
+}
+
+fn with_pauses(bursts: u64, calls: u64, us: u32, mut call: impl FnMut() -> libc::c_long) {
+    for _ in 0..bursts {
+        for _ in 0..calls {
+            call();
+        }
+        // SAFETY: a sleep.
+        unsafe { libc::usleep(us) };
+    }
 }
 
 fn paced(bursts: u64, calls: u64, every_us: u64, mut call: impl FnMut() -> libc::c_long) {
