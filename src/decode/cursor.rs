@@ -102,6 +102,12 @@ impl<'a> Words<'a> {
         Words(self.0.get(count..).unwrap_or_default())
     }
 
+    /// Returns the words after the first `count`; None if there are fewer than `count`.
+    #[inline(always)]
+    pub(super) fn tail(&self, count: usize) -> Option<Words<'a>> {
+        self.0.get(count..).map(Words)
+    }
+
     /// Takes one word from the front.
     #[inline]
     pub(super) fn take_one(&mut self) -> Option<u64> {

@@ -21,14 +21,16 @@
 
 mod plain;
 mod trailer;
+mod whole;
 
 use super::cursor::{Bad, Words};
 use super::read::{ReadBits, ReadFormat};
 use super::record_attrs::RecordAttrs;
-use super::sample_extra::{SampleExtra, SampledRegisters};
+use super::sample_extra::{SampleExtra, SampledRegisters, StackUser};
 use perf_event_open_sys::bindings as abi;
 pub use plain::{Plain, PlainLayout};
 pub(super) use trailer::word_at;
+pub use whole::{WholeLayout, WholeSample};
 
 /// The layout of the records of one event.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -172,18 +174,36 @@ impl RecordLayout {
         SampleExtra::decode(&self.shape, sample.rest)
     }
 
-    /// Returns the registers at the event, as [`RecordLayout::rest`] does, and does not decode the
-    /// fields behind them; None if the sample is too short for its layout.
+    /// Returns the words after the raw data of a sample of this layout.
+    #[inline(always)]
+    pub fn rest_words<'a>(&self, sample: &Sample<'a>) -> Words<'a> {
+        sample.rest
+    }
+
+    /// Returns the registers at the event, as [`RecordLayout::rest`] does, from the words after the
+    /// raw data, and does not decode the fields behind them; None if there are fewer words than the
+    /// layout requires.
     #[inline]
-    pub fn registers<'a>(&self, sample: &Sample<'a>) -> Option<SampledRegisters<'a>> {
-        SampleExtra::registers(&self.shape, sample.rest)
+    pub fn registers<'a>(&self, rest: Words<'a>) -> Option<SampledRegisters<'a>> {
+        SampleExtra::registers(&self.shape, rest)
+    }
+
+    /// Returns the registers of user space and the copy of its stack in the same way.
+    #[inline]
+    pub fn user_stack<'a>(&self, rest: Words<'a>) -> Option<(SampledRegisters<'a>, StackUser<'a>)> {
+        SampleExtra::user_stack(&self.shape, rest)
     }
 
     /// Returns what [`RecordLayout::rest`] returns, if that is only the id of a cgroup, as in most
     /// samples that have anything after their raw data.
     #[inline(always)]
-    pub fn only_cgroup<'a>(&self, sample: &Sample<'a>) -> Option<SampleExtra<'a>> {
-        SampleExtra::only_cgroup(&self.shape, sample.rest)
+    pub fn only_cgroup<'a>(&self, rest: Words<'a>) -> Option<SampleExtra<'a>> {
+        SampleExtra::only_cgroup(&self.shape, rest)
+    }
+
+    /// Returns whether [`RecordLayout::only_cgroup`] returns the fields of each sample.
+    pub fn has_only_cgroup(&self) -> bool {
+        SampleExtra::is_only_cgroup(&self.shape)
     }
 
     /// Returns the offset of the time, a u64, in a whole sample; None without `PERF_SAMPLE_TIME`.
@@ -276,7 +296,11 @@ fn word(words: Words<'_>, place: usize) -> u64 {
 /// Returns the two u32 of a word, the one at the lower address first.
 #[inline]
 fn halves(words: Words<'_>, place: usize) -> (u32, u32) {
-    let word = word(words, place);
+    halves_of(word(words, place))
+}
+
+#[inline(always)]
+fn halves_of(word: u64) -> (u32, u32) {
     let (low, high) = (word as u32, (word >> 32) as u32);
     if cfg!(target_endian = "little") { (low, high) } else { (high, low) }
 }

@@ -158,14 +158,42 @@ impl<'a> SampleExtra<'a> {
         registers(&mut words, shape.sample_regs_intr)
     }
 
+    /// Returns the registers of user space and the copy of its stack; None if the words do not hold
+    /// what the layout requires.
+    #[inline]
+    pub(super) fn user_stack(
+        shape: &RecordAttrs,
+        mut words: Words<'a>,
+    ) -> Option<(SampledRegisters<'a>, StackUser<'a>)> {
+        if shape.samples(abi::PERF_SAMPLE_BRANCH_STACK) {
+            let all = SampleExtra::decode(shape, words).ok()?;
+            return Some((all.regs_user, all.stack_user));
+        }
+        let registers = match shape.samples(abi::PERF_SAMPLE_REGS_USER) {
+            true => registers(&mut words, shape.sample_regs_user)?,
+            false => SampledRegisters::default(),
+        };
+        let stack = match shape.samples(abi::PERF_SAMPLE_STACK_USER) {
+            true => stack_user(&mut words)?,
+            false => StackUser::default(),
+        };
+        Some((registers, stack))
+    }
+
     /// Returns the fields of a sample that has only the id of a cgroup after its raw data; None if
     /// it has others. [`SampleExtra::decode`] returns the same, through a copy.
     #[inline(always)]
     pub(super) fn only_cgroup(shape: &RecordAttrs, words: Words<'a>) -> Option<SampleExtra<'a>> {
-        if shape.sample_type & u64::from(AFTER_RAW) != u64::from(abi::PERF_SAMPLE_CGROUP) {
+        if !SampleExtra::is_only_cgroup(shape) {
             return None;
         }
         Some(SampleExtra { cgroup: words.get(0)?, ..SampleExtra::default() })
+    }
+
+    /// Returns whether a sample has only the id of a cgroup after its raw data.
+    #[inline(always)]
+    pub(super) fn is_only_cgroup(shape: &RecordAttrs) -> bool {
+        shape.sample_type & u64::from(AFTER_RAW) == u64::from(abi::PERF_SAMPLE_CGROUP)
     }
 
     /// Decodes the words after the raw data.

@@ -221,10 +221,10 @@ pub const fn word_from_end(row: usize) -> usize {
 /// The kinds of field that have a list, in the order of the table.
 const LISTS: [FieldValue; 5] = [Registers, UserRegisters, Branches, Counts, Totals];
 
-/// Returns the lists of a tail.
-#[inline]
-pub fn tail_lists<'a>(extra: &SampleExtra<'a>) -> impl Iterator<Item = u64> + use<'a> {
-    LISTS.map(|kind| kind.list(extra)).into_iter().flat_map(|list| list.iter())
+/// Returns the lists of a tail, in order.
+#[inline(always)]
+pub fn tail_lists<'a>(extra: &SampleExtra<'a>) -> [Words<'a>; LISTS.len()] {
+    LISTS.map(|kind| kind.list(extra))
 }
 
 /// Returns the list `_counts` of a record; empty if it has none. Only the list `_totals` stands

@@ -97,16 +97,18 @@ impl Batch {
     }
 
     /// Returns the place of the next slot, to be written in place and added by
-    /// [`Batch::add_written`]; None if there is none.
+    /// [`Batch::add_written`], and the storage of its chain and record; None if there is none.
     #[inline]
-    pub(in crate::source) fn place(&mut self) -> Option<&mut Slot> {
-        self.slots.get_mut(self.len)
+    pub(in crate::source) fn place(&mut self) -> Option<(&mut Slot, &mut ChainMemory)> {
+        self.slots.get_mut(self.len).map(|place| (place, &mut self.chains))
     }
 
-    /// Adds the slot that was written to [`Batch::place`].
+    /// Adds the slot that was written to [`Batch::place`]. The batch is full if the next event
+    /// might not fit.
     #[inline]
     pub(in crate::source) fn add_written(&mut self) {
         self.len += usize::from(self.len < self.slots.len());
+        self.mark_full_if_chains_low();
     }
 
     /// Sets the weight of the slot that was added last.

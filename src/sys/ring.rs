@@ -140,24 +140,24 @@ impl Ring {
         Ok(Some(Piece::Single(unsafe { std::slice::from_raw_parts(self.data.add(start), size) })))
     }
 
-    /// Prefetches a record ahead of the one of `size` bytes at `start`: another CPU wrote it, so it
-    /// is in that CPU's cache, and waiting for it was half the cost of a record. Most records are
-    /// as long as their neighbours.
+    /// Prefetches the cache lines that lie a fixed distance ahead of those of the record of `size`
+    /// bytes at `start`: another CPU wrote them, so they are in that CPU's cache, and waiting for
+    /// them was half the cost of a record.
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     fn prefetch(&self, start: usize, size: u16) {
-        /// Distance in records. A drain that only steps over records of 112 bytes took 10-19 ns per
-        /// record with 32, 16-19 ns with 4 and 8, and 16-23 ns without prefetching.
-        const AHEAD: usize = 32;
+        /// Distance in bytes. A drain that only steps over records of 112 bytes took 10-19 ns per
+        /// record with 32 records, 16-19 ns with 4 and 8, and 16-23 ns without prefetching.
+        const AHEAD: usize = 4096;
         const LINE: usize = 64;
-        let record = self
-            .data
-            .wrapping_add((start + AHEAD * usize::from(size)) & (self.capacity as usize - 1));
-        // SAFETY: a prefetch reads nothing into the program and faults on no address.
-        unsafe {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            _mm_prefetch::<_MM_HINT_T0>(record.cast());
-            _mm_prefetch::<_MM_HINT_T0>(record.wrapping_add(LINE).cast());
+        let from = (start + AHEAD).next_multiple_of(LINE);
+        for line in (from..start + AHEAD + usize::from(size)).step_by(LINE) {
+            let line = self.data.wrapping_add(line & (self.capacity as usize - 1));
+            // SAFETY: a prefetch reads nothing into the program and faults on no address.
+            unsafe {
+                use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+                _mm_prefetch::<_MM_HINT_T0>(line.cast());
+            }
         }
     }
 

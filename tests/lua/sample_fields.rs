@@ -70,7 +70,7 @@ fn handle(body: &str, extra: &SampleExtra<'_>) -> u64 {
     let mut host = begin(body, true).unwrap();
     let mut batch = Batch::new(host.roles().len());
     host.attach(batch.addresses()).unwrap();
-    let words = tail_lists(extra).chain(tail_words(extra));
+    let words = tail_lists(extra).into_iter().flat_map(|list| list.iter()).chain(tail_words(extra));
     let record: Vec<u8> = words.flat_map(u64::to_ne_bytes).collect();
     assert!(batch.push(Slot { time: 1.0, ..Slot::of(&record) }));
     // SAFETY: the slot points to the record, which lives until the end of this function.

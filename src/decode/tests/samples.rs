@@ -4,7 +4,7 @@ use super::encode::{self, ReadValues, Values};
 use crate::decode::cursor::{Bad, Words};
 use crate::decode::read::{CounterValue, ReadFormat};
 use crate::decode::record_attrs::RecordAttrs;
-use crate::decode::sample::{RecordLayout, Sample, identifier};
+use crate::decode::sample::{RecordLayout, Sample, WholeSample, identifier};
 use crate::decode::sample_extra::Branch;
 use perf_event_open_sys::bindings as abi;
 use proptest::prelude::*;
@@ -134,6 +134,37 @@ pub(super) fn compare_read(
     Ok(())
 }
 
+/// Compares what a layout with known offsets reads of a whole record with the decoded sample.
+fn compare_whole(
+    layout: &RecordLayout,
+    record: &[u8],
+    sample: &Sample<'_>,
+) -> Result<(), TestCaseError> {
+    let Some(whole) = layout.whole() else {
+        prop_assert!(layout.shape().samples(abi::PERF_SAMPLE_READ));
+        return Ok(());
+    };
+    let time = layout.shape().samples(abi::PERF_SAMPLE_TIME).then_some(sample.time);
+    let expected = WholeSample {
+        pid: sample.pid,
+        tid: sample.tid,
+        time,
+        ip: sample.ip,
+        addr: sample.addr,
+        period: sample.period,
+        callchain: sample.callchain,
+        raw: sample.raw,
+        rest: layout.rest_words(sample),
+    };
+    prop_assert_eq!(whole.read(record), Some(expected));
+    for end in 0..record.len() {
+        let short = layout.sample(record[..end].get(8..).unwrap_or_default());
+        let read = whole.read(&record[..end]);
+        prop_assert!(read.is_none() || short.is_ok(), "{} bytes", end);
+    }
+    Ok(())
+}
+
 fn compare_rest(
     layout: &RecordLayout,
     sample: &Sample<'_>,
@@ -145,7 +176,9 @@ fn compare_rest(
     let one = |bits: u32, value: u64| if asked(bits) { value } else { 0 };
     let some = |bit: u32, bytes: &[u8]| if asked(bit) { bytes.to_vec() } else { Vec::new() };
     let rest = layout.rest(sample).expect("everything was written");
-    prop_assert_eq!(layout.registers(sample), Some(rest.regs_intr));
+    let words = layout.rest_words(sample);
+    prop_assert_eq!(layout.registers(words), Some(rest.regs_intr));
+    prop_assert_eq!(layout.user_stack(words), Some((rest.regs_user, rest.stack_user)));
     if asked(abi::PERF_SAMPLE_BRANCH_STACK) {
         let index = branches(abi::PERF_SAMPLE_BRANCH_HW_INDEX).then_some(values.hw_index);
         prop_assert_eq!(rest.branch_stack.hw_index, index);
@@ -199,6 +232,7 @@ proptest! {
         let whole = encode::record(abi::PERF_RECORD_SAMPLE, 0, &body);
         let time = (shape.samples(abi::PERF_SAMPLE_TIME)).then_some(values.time);
         prop_assert_eq!(layout.time(&whole), time);
+        compare_whole(&layout, &whole, &sample)?;
         let at_offset = layout.time_offset().map(|at| {
             u64::from_ne_bytes(*whole[at..].first_chunk().expect("the time"))
         });
@@ -301,7 +335,7 @@ fn the_id_of_a_cgroup_is_read_directly_only_if_it_is_the_only_field_after_the_ra
     let only = |bits: u32| {
         let layout = layout(bits | abi::PERF_SAMPLE_TID);
         let sample = layout.sample(&bytes).unwrap();
-        (layout.only_cgroup(&sample), layout.rest(&sample))
+        (layout.only_cgroup(layout.rest_words(&sample)), layout.rest(&sample))
     };
     let (direct, rest) = only(abi::PERF_SAMPLE_CGROUP);
     assert_eq!(direct.map(|extra| extra.cgroup), Some(7));

@@ -3,7 +3,7 @@
 use super::*;
 
 fn tail(extra: &SampleExtra<'_>) -> impl Iterator<Item = u64> {
-    tail_lists(extra).chain(tail_words(extra))
+    tail_lists(extra).into_iter().flat_map(|list| list.iter()).chain(tail_words(extra))
 }
 
 #[test]

@@ -66,9 +66,9 @@ impl Live {
         let earliest = ring.looked_before;
         while !self.batch.is_full(1) {
             let Ok(Some(piece)) = ring.ring.piece(at, ring.head) else { break };
-            let Some(place) = self.batch.place() else { break };
+            let Some((place, memory)) = self.batch.place() else { break };
             let Some(UsualSample { time, is_each }) =
-                usual_at(&piece, openings, (ring.cpu, earliest), place)
+                usual_at(&piece, openings, (ring.cpu, earliest), place, Some(memory))
             else {
                 break;
             };

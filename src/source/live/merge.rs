@@ -34,10 +34,12 @@ impl Live {
         loop {
             let unusual = self.take_staged(order, limit);
             if let Some(next) = unusual {
-                if !self.report_loss_window(next.ring, sink) {
+                if self.report_loss_window(next.ring, sink) {
+                    self.offer(order, next.ring);
+                } else {
                     self.take(next.ring, Some(next.time), sink);
+                    self.take_run(order, next.ring, limit);
                 }
-                self.offer(order, next.ring);
             }
             if self.batch.is_full(self.slots_per_record) {
                 self.flush(sink);
@@ -57,11 +59,9 @@ impl Live {
     /// Returns the next record if it is not staged. This is a separate loop so that its state stays
     /// in registers.
     fn take_staged(&mut self, order: &mut Order, limit: u64) -> Option<NextRecord> {
-        let OpenedSource { rings, ids, decoders, side_layout, .. } = &mut self.opened;
-        let openings = Openings { ids, decoders, own_pid: self.own_pid };
         while !self.batch.is_full(self.slots_per_record) {
             let next = order.take(limit)?;
-            let ring = &mut rings[next.ring];
+            let ring = &mut self.opened.rings[next.ring];
             let Staged { slot, time, length, is_each } = ring.staged;
             if length == 0 {
                 return Some(next);
@@ -70,34 +70,42 @@ impl Live {
             ring.delivery.taken += u64::from(is_each);
             ring.last = ring.last.max(time);
             self.batch.push(Slot { time: self.clock.since_start(next.time), ..slot });
-            // The records behind it go to the batch at once while they are the earliest of all.
-            let end = order.run_end().min(limit.saturating_add(1));
-            let staged = loop {
-                if self.batch.is_full(self.slots_per_record) {
-                    break false;
-                }
-                let Ok(Some(piece)) = ring.ring.piece(ring.at, ring.head) else { break false };
-                let Some(place) = self.batch.place() else { break false };
-                let usual = usual_at(&piece, openings, (ring.cpu, 0), place);
-                let Some(UsualSample { time, is_each }) = usual else { break false };
-                let length = piece.len() as u64;
-                if !(order.last()..end).contains(&time) {
-                    ring.staged = Staged { slot: *place, time, length, is_each };
-                    order.offer(next.ring, time);
-                    break true;
-                }
-                place.time = self.clock.since_start(time);
-                self.batch.add_written();
-                order.pass(time);
-                ring.at += length;
-                ring.delivery.taken += u64::from(is_each);
-                ring.last = ring.last.max(time);
-            };
-            if !staged {
-                stage(order, next.ring, ring, openings, side_layout);
-            }
+            self.take_run(order, next.ring, limit);
         }
         None
+    }
+
+    /// Adds the next records of a ring to the batch while they are the earliest of all, and offers
+    /// the first one that is not.
+    #[inline(always)]
+    fn take_run(&mut self, order: &mut Order, index: usize, limit: u64) {
+        let OpenedSource { rings, ids, decoders, side_layout, .. } = &mut self.opened;
+        let openings = Openings { ids, decoders, own_pid: self.own_pid };
+        let ring = &mut rings[index];
+        let end = order.run_end().min(limit.saturating_add(1));
+        while !self.batch.is_full(self.slots_per_record) {
+            let Ok(Some(piece)) = ring.ring.piece(ring.at, ring.head) else { break };
+            let Some((place, memory)) = self.batch.place() else { break };
+            let used = memory.words.len();
+            let usual = usual_at(&piece, openings, (ring.cpu, 0), place, Some(memory));
+            let Some(UsualSample { time, is_each }) = usual else { break };
+            let length = piece.len() as u64;
+            if !(order.last()..end).contains(&time) {
+                // A staged slot may outlive the memory of the batch.
+                let is_in_ring = memory.words.len() == used;
+                memory.words.truncate(used);
+                let length = if is_in_ring { length } else { 0 };
+                ring.staged = Staged { slot: *place, time, length, is_each };
+                return order.offer(index, time);
+            }
+            place.time = self.clock.since_start(time);
+            self.batch.add_written();
+            order.pass(time);
+            ring.at += length;
+            ring.delivery.taken += u64::from(is_each);
+            ring.last = ring.last.max(time);
+        }
+        stage(order, index, ring, openings, side_layout);
     }
 
     fn offer(&mut self, order: &mut Order, index: usize) {
@@ -132,7 +140,7 @@ fn stage(
         }
     };
     // Every sample has a time here.
-    let usual = usual_at(&piece, of, (ring.cpu, 0), &mut ring.staged.slot);
+    let usual = usual_at(&piece, of, (ring.cpu, 0), &mut ring.staged.slot, None);
     if let Some(UsualSample { time, is_each }) = usual {
         let length = piece.len() as u64;
         (ring.staged.time, ring.staged.length, ring.staged.is_each) = (time, length, is_each);

@@ -5,7 +5,7 @@
 //! from unwind tables or branch records are appended to the kernel part, and a truncated chain gets
 //! its marker.
 
-use crate::base::event::chain::{self, ChainBuilder};
+use crate::base::event::chain::{self, ChainBuilder, USER};
 use crate::decode::cursor::Words;
 use crate::decode::sample::{RecordLayout, Sample};
 use crate::decode::sample_extra::{BranchStack, SampleExtra};
@@ -57,6 +57,13 @@ impl Chained {
         self.is_by_kernel() && !self.entered && !self.is_cut(chain)
     }
 
+    /// Returns whether the chain that the kernel wrote lacks only the caller of the function, if
+    /// anything: [`ChainMemory::with_caller`] returns it.
+    #[inline]
+    pub(in crate::source) fn lacks_only_caller(&self, chain: Words<'_>) -> bool {
+        self.entered && self.is_by_kernel() && !self.is_cut(chain)
+    }
+
     fn is_by_kernel(&self) -> bool {
         self.stack.walk == CallGraph::FramePointers || !self.stack.user()
     }
@@ -84,18 +91,22 @@ impl ChainMemory {
     ) -> Chain {
         let whole = sample.callchain;
         let by_kernel = chained.is_by_kernel();
-        let missing = chained.entered.then(|| missing_caller(layout, sample)).flatten();
+        let missing = match chained.entered {
+            true => missing_caller(layout, layout.rest_words(sample), whole),
+            false => None,
+        };
         if by_kernel && !chained.is_cut(whole) && missing.is_none() || self.is_low() {
             return as_written(whole);
         }
         let start = self.start();
-        let cut = match (by_kernel, layout.rest(sample)) {
+        let rest = if by_kernel { Ok(SampleExtra::default()) } else { layout.rest(sample) };
+        let cut = match (by_kernel, rest) {
             (false, Ok(rest)) if matches!(chained.stack.walk, CallGraph::Dwarf { .. }) => {
                 self.unwound(chained, sample, &rest, sink)
             }
             (false, Ok(rest)) => self.called(chained, whole, &rest.branch_stack),
             (true, _) if let Some((at, caller)) = missing => {
-                self.write(whole.iter().take(at).chain([caller]).chain(whole.iter().skip(at)));
+                self.insert(whole, at, caller);
                 chained.is_cut(whole)
             }
             // Truncated by the kernel, or the data about user space cannot be parsed.
@@ -110,6 +121,33 @@ impl ChainMemory {
         }
         let made = &self.words[start..];
         if made.is_empty() { (std::ptr::null(), 0) } else { (made.as_ptr(), made.len()) }
+    }
+
+    /// Returns the chain of a function that has just been called, with its caller, from the words
+    /// after the raw data; None if there is no room.
+    #[inline]
+    pub(in crate::source) fn with_caller(
+        &mut self,
+        layout: &RecordLayout,
+        rest: Words<'_>,
+        chain: Words<'_>,
+    ) -> Option<Chain> {
+        let Some((at, caller)) = missing_caller(layout, rest, chain) else {
+            return Some(as_written(chain));
+        };
+        if self.is_low() {
+            return None;
+        }
+        let start = self.start();
+        self.insert(chain, at, caller);
+        Some((self.words[start..].as_ptr(), self.words.len() - start))
+    }
+
+    /// Writes a chain with a frame before the entry `at`.
+    fn insert(&mut self, chain: Words<'_>, at: usize, frame: u64) {
+        self.write(chain.iter().take(at));
+        self.words.push(frame);
+        self.write(chain.iter().skip(at));
     }
 
     /// Writes the kernel part, and the user part from registers and stack copy. Returns whether the
@@ -178,17 +216,20 @@ pub(in crate::source) fn as_written(words: Words<'_>) -> Chain {
     if words.is_empty() { (std::ptr::null(), 0) } else { (words.as_ptr(), words.len()) }
 }
 
-/// Returns the index in the chain and the return address of a function that has just been called;
-/// None if the chain contains it.
-fn missing_caller(layout: &RecordLayout, sample: &Sample<'_>) -> Option<(usize, u64)> {
-    let rest = layout.rest(sample).ok()?;
+/// Returns the index in the chain and the return address of a function that has just been called,
+/// from the words after the raw data; None if the chain contains it.
+fn missing_caller(
+    layout: &RecordLayout,
+    rest: Words<'_>,
+    chain: Words<'_>,
+) -> Option<(usize, u64)> {
+    let (registers, stack) = layout.user_stack(rest)?;
     let caller = match LINK {
-        Some(link) => rest.regs_user.get(link)?,
-        None => u64::from_ne_bytes(*rest.stack_user.used().first_chunk()?),
+        Some(link) => registers.get(link)?,
+        None => u64::from_ne_bytes(*stack.used().first_chunk()?),
     };
-    let place = sample.callchain.iter().position(|entry| entry == chain::USER)? + 2;
-    (place <= sample.callchain.len() && sample.callchain.get(place) != Some(caller))
-        .then_some((place, caller))
+    let place = chain.iter().position(|entry| entry == USER)? + 2;
+    (place <= chain.len() && chain.get(place) != Some(caller)).then_some((place, caller))
 }
 
 fn frames(chain: Words<'_>) -> usize {

@@ -12,7 +12,8 @@ use super::chains::Chained;
 use super::group_counts::GroupCounts;
 use super::ids::Ids;
 use super::weights::SampleWeights;
-use crate::decode::sample::{PlainLayout, RecordLayout, Sample};
+use crate::decode::cursor::Words;
+use crate::decode::sample::{PlainLayout, RecordLayout, Sample, WholeLayout, WholeSample};
 use crate::decode::unset::UnsetValues;
 use crate::event::filter::BoundFilter;
 use crate::source::sink::Sink;
@@ -119,9 +120,9 @@ pub(in crate::source) struct Decoder {
     /// The only role and the layout, if every sample has a plain layout and nothing but its time
     /// must be checked.
     pub(in crate::source) plain: Option<(u16, PlainLayout)>,
-    /// The only role, if every sample is handed on as it is, in a layout that is not plain, and
-    /// only its time and task must be checked.
-    pub(in crate::source) whole: Option<u16>,
+    /// The only role and the layout, if every sample is handed on as it is, in a layout that is not
+    /// plain, and only its time and task must be checked.
+    pub(in crate::source) whole: Option<(u16, WholeLayout)>,
     /// When the records that this role takes were written.
     pub(in crate::source) span: TimeSpan,
     /// Offset of the time in a whole record; None if its samples have no time.
@@ -161,7 +162,7 @@ impl Decoder {
             sample.tid = self.thread_in(sample.raw)?;
         }
         if let Some(registers) = self.registers {
-            sample.raw = self.registers_of(&sample, registers.of_any_task)?;
+            sample.raw = self.registers_of(self.layout.rest_words(&sample), registers)?;
         }
         (sample.raw.len() >= self.raw_min).then_some(sample)
     }
@@ -192,13 +193,31 @@ impl Decoder {
         Some(u32::from_ne_bytes(*bytes))
     }
 
-    /// Returns the registers as a record; None if the ABI is not the one that the fields were made
-    /// for.
+    /// Returns the registers as a record, from the words after the raw data; None if the ABI is not
+    /// the one that the fields were made for.
     #[inline(always)]
-    fn registers_of<'a>(&self, sample: &Sample<'a>, of_any_task: bool) -> Option<&'a [u8]> {
-        let registers = self.layout.registers(sample)?;
+    fn registers_of<'a>(&self, rest: Words<'a>, wanted: CallRegisters) -> Option<&'a [u8]> {
+        let registers = self.layout.registers(rest)?;
         let usual = registers.abi == u64::from(abi::PERF_SAMPLE_REGS_ABI_64);
-        (usual || of_any_task).then(|| registers.values.bytes())
+        (usual || wanted.of_any_task).then(|| registers.values.bytes())
+    }
+
+    /// Decodes a sample, as [`Decoder::sample`] does, if it is handed on as it is; also returns its
+    /// role.
+    #[inline(always)]
+    pub(in crate::source) fn whole_sample<'a>(
+        &self,
+        bytes: &'a [u8],
+    ) -> Option<(u16, WholeSample<'a>)> {
+        let (role, layout) = self.whole.as_ref()?;
+        let mut sample = layout.read(bytes)?;
+        if !self.has_task {
+            sample.tid = self.thread_in(sample.raw)?;
+        }
+        if let Some(registers) = self.registers {
+            sample.raw = self.registers_of(sample.rest, registers)?;
+        }
+        (sample.raw.len() >= self.raw_min).then_some((*role, sample))
     }
 
     /// Counts a sample of the ring at `index`.
@@ -255,9 +274,12 @@ impl Decoder {
         self.layout.plain(self.common_pid).filter(|_| is_plain)
     }
 
-    /// Returns whether a slot needs nothing but the fields that each sample has.
+    /// Returns whether a slot needs nothing but the fields that each sample has, and the id of a
+    /// cgroup.
     fn is_whole(&self) -> bool {
-        let adds = self.has_tail || self.counts.is_some() || self.weights.is_some();
+        let has_tail =
+            self.has_tail && !(self.layout.has_only_cgroup() && self.registers.is_none());
+        let adds = has_tail || self.counts.is_some() || self.weights.is_some();
         !adds && !self.filtered_by_task && self.sample_counts.is_empty()
     }
 
@@ -269,7 +291,8 @@ impl Decoder {
         if self.plain.is_some() {
             self.span = span;
         } else if self.is_whole() {
-            (self.whole, self.span) = (Some(role as u16), span);
+            self.whole = self.layout.whole().map(|layout| (role as u16, layout));
+            self.span = span;
         }
     }
 }

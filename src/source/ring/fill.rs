@@ -8,6 +8,7 @@ use crate::base::event::slot::Slot;
 use crate::decode::sample::{Plain, Sample, identifier};
 use crate::event::filter;
 use crate::source::batch::Batch;
+use crate::source::chain_memory::ChainMemory;
 use crate::source::sink::{SideBand, Sink};
 use crate::sys::ring::Piece;
 
@@ -31,13 +32,15 @@ pub(in crate::source) struct Openings<'a> {
 
 /// Writes the slot of a record from the ring of this CPU, without its time, if the record is a
 /// usual one. `earliest` becomes the time of a sample without one. The slot is written in place:
-/// copying it would wait for its stores.
+/// copying it would wait for its stores. `memory` takes the chain and the record if anything is
+/// added to them; without it, such a record is not usual.
 #[inline(always)]
 pub(in crate::source) fn usual_at(
     piece: &Piece<'_>,
     of: Openings<'_>,
     (cpu, earliest): (u32, u64),
     into: &mut Slot,
+    memory: Option<&mut ChainMemory>,
 ) -> Option<UsualSample> {
     let Piece::Single(bytes) = *piece else { return None };
     let decoder = of.decoders.get(of.ids.get(identifier(bytes)?)? as usize)?;
@@ -45,7 +48,7 @@ pub(in crate::source) fn usual_at(
         return None;
     }
     let Some((role, layout)) = &decoder.plain else {
-        return whole_at(bytes, decoder, of.own_pid, (cpu, earliest), into);
+        return whole_at(bytes, decoder, of.own_pid, (cpu, earliest), into, memory);
     };
     let sample = layout.read(bytes)?;
     let time = sample.time.unwrap_or(earliest);
@@ -65,17 +68,40 @@ fn whole_at(
     own_pid: u32,
     (cpu, earliest): (u32, u64),
     into: &mut Slot,
+    mut memory: Option<&mut ChainMemory>,
 ) -> Option<UsualSample> {
-    let ev = decoder.whole?;
-    let sample = decoder.sample(bytes, cpu, earliest)?;
+    let (ev, sample) = decoder.whole_sample(bytes)?;
+    let time = sample.time.unwrap_or(earliest);
     let is_own = decoder.hide_self && sample.pid == own_pid;
     let is_whole = !is_own && decoder.unset_in(sample.raw).is_none();
-    let usual = sample.tid != ENDED && is_whole && decoder.span.holds(sample.time);
-    if !usual || decoder.chained.is_some_and(|chained| !chained.is_complete(sample.callchain)) {
+    if sample.tid == ENDED || !is_whole || !decoder.span.holds(time) {
         return None;
     }
-    *into = Slot { ev, ..slot_of(&sample) };
-    Some(UsualSample { time: sample.time, is_each: decoder.samples_each })
+    let (chain, chain_len) = match &decoder.chained {
+        Some(chained) if chained.lacks_only_caller(sample.callchain) => {
+            let memory = memory.as_deref_mut()?;
+            memory.with_caller(&decoder.layout, sample.rest, sample.callchain)?
+        }
+        Some(chained) if !chained.is_complete(sample.callchain) => return None,
+        _ => as_written(sample.callchain),
+    };
+    *into = Slot {
+        chain,
+        chain_len: chain_len as u16,
+        ip: sample.ip,
+        addr: sample.addr,
+        period: sample.period,
+        pid: sample.pid,
+        tid: sample.tid,
+        cpu: cpu as u16,
+        ev,
+        ..Slot::of(sample.raw)
+    };
+    if decoder.has_tail {
+        let memory = memory.filter(|memory| !memory.is_low())?;
+        (into.raw, into.raw_size) = memory.with_cgroup(&decoder.layout, &sample)?;
+    }
+    Some(UsualSample { time, is_each: decoder.samples_each })
 }
 
 /// Returns the slot of a sample from the ring of this CPU, without its time.

@@ -3,7 +3,8 @@
 
 use super::decoder::CallRegisters;
 use super::group_counts::GroupCounts;
-use crate::decode::sample::{RecordLayout, Sample};
+use crate::decode::cursor::Words;
+use crate::decode::sample::{RecordLayout, Sample, WholeSample};
 use crate::decode::sample_extra::SampleExtra;
 use crate::event::sample_field::{TAIL_WORDS, tail_lists, tail_words};
 use crate::source::chain_memory::{ChainMemory, RECORD};
@@ -19,16 +20,24 @@ impl ChainMemory {
         counts: Option<&GroupCounts>,
         sample: &Sample<'_>,
     ) -> Option<(*const u8, u16)> {
-        if let (None, Some(extra)) = (counts, layout.only_cgroup(sample)) {
-            return self.append(registers, sample, &extra);
-        }
         let extra = layout.rest(sample).ok()?;
         match counts {
-            None => self.append(registers, sample, &extra),
+            None => self.append(registers, sample.raw, &extra),
             Some(group) => group.with(sample, |counts, totals| {
-                self.append(registers, sample, &SampleExtra { counts, totals, ..extra })
+                self.append(registers, sample.raw, &SampleExtra { counts, totals, ..extra })
             })?,
         }
+    }
+
+    /// Returns what [`ChainMemory::with_tail`] returns for a sample whose tail has only the id of a
+    /// cgroup, of an event without registers; also None if it has other fields.
+    #[inline(always)]
+    pub(in crate::source) fn with_cgroup(
+        &mut self,
+        layout: &RecordLayout,
+        sample: &WholeSample<'_>,
+    ) -> Option<(*const u8, u16)> {
+        self.append(None, sample.raw, &layout.only_cgroup(sample.rest)?)
     }
 
     /// Returns a copy of the record, and its size in bytes.
@@ -54,9 +63,11 @@ impl ChainMemory {
     fn append(
         &mut self,
         registers: Option<CallRegisters>,
-        sample: &Sample<'_>,
+        raw: &[u8],
         extra: &SampleExtra<'_>,
     ) -> Option<(*const u8, u16)> {
+        let lists = tail_lists(extra);
+        let words = lists.iter().map(Words::len).sum::<usize>() + TAIL_WORDS;
         let start = self.start();
         match registers {
             // All registers were sampled; the record has those of the function's fields.
@@ -64,9 +75,15 @@ impl ChainMemory {
                 let bits = (0..u64::BITS).filter(|bit| registers.mask >> bit & 1 != 0);
                 self.words.extend(bits.filter_map(|bit| extra.regs_intr.get(bit)));
             }
-            None => self.write_record(sample.raw),
+            None => self.write_record(raw),
         }
-        self.words.extend(tail_lists(extra).take(RECORD + 1 - TAIL_WORDS));
+        if self.words.len() - start + words > RECORD {
+            self.words.truncate(start);
+            return None;
+        }
+        for list in lists.iter().filter(|list| !list.is_empty()) {
+            self.words.extend(list.iter());
+        }
         // Written in place: copying an array that has just been made would wait for its stores.
         let tail = self.words.len();
         self.words.resize(tail + TAIL_WORDS, 0);
@@ -74,10 +91,6 @@ impl ChainMemory {
             *tail = tail_words(extra);
         }
         let words = &self.words[start..];
-        if words.len() > RECORD {
-            self.words.truncate(start);
-            return None;
-        }
         Some((words.as_ptr().cast(), (8 * words.len()) as u16))
     }
 }
