@@ -46,21 +46,27 @@ local INTERRUPT_FRAMES = 5                                 -- the rest is what w
 --- the task that is woken, `waker` the name of the task that wakes it, or `(interrupt)` or
 --- `(softirq)`. With `stack`, the method of call chains, an interrupt has its innermost frames.
 function sched.watch_wakers(opt, stack, woken)
-  local function watch(condition, frames, handler)
-    -- A copy of the user stack would be that of the task that was interrupted.
-    local spec = { task = "pid", stack = frames and stack and "fp" or stack }
-    if stack and frames then
-      -- Not `max_stack`: the frames that are left out are not missing.
-      spec.exclude_callchain_user, spec.sample_max_stack = 1, frames
-    end
-    local ev = evsel("sched:sched_waking", spec, handler):filter(condition)
-    if opt.filter then ev:matching("comm", opt.filter) end
-  end
   local both = HARDIRQ + SOFTIRQ
-  watch(("!(common_flags & %d)"):format(both), nil, function(e) woken(e, e._comm) end)
-  watch(("common_flags & %d"):format(both), INTERRUPT_FRAMES, function(e)
+  local function watch(spec, handler)
+    spec.task = "pid"
+    local ev = evsel("sched:sched_waking", spec, handler)
+    return opt.filter and ev:matching("comm", opt.filter) or ev
+  end
+  local function by_task(e) woken(e, e._comm) end
+  local function by_interrupt(e)
     woken(e, band(e.common_flags, HARDIRQ) ~= 0 and "(interrupt)" or "(softirq)")
-  end)
+  end
+  if not stack then
+    watch({}, function(e)
+      if band(e.common_flags, both) == 0 then by_task(e) else by_interrupt(e) end
+    end)
+    return
+  end
+  watch({ stack = stack }, by_task):filter("!(common_flags & %d)", both)
+  -- A copy of the user stack would be that of the task that was interrupted. Not `max_stack`: the
+  -- frames that are left out are not missing.
+  watch({ stack = "fp", exclude_callchain_user = 1, sample_max_stack = INTERRUPT_FRAMES },
+    by_interrupt):filter("common_flags & %d", both)
 end
 
 --- Watches switches, for a monitor with the option `filter`: `leaves(e)` is called for the previous
