@@ -6,7 +6,8 @@
 -- and packets that it handles in soft interrupts are not attributed to it. `disk_bytes` are
 -- requests to block devices, at each device of a stack (LVM, RAID); `net_bytes` those of system
 -- calls on IPv4 and IPv6 sockets (since Linux 6.3).
--- Each of these events is recorded, so a machine with many switches is slowed by a few percent.
+-- The kernel counts all but page faults; with --where user, and where cgroups are not those of
+-- cgroup v2, each event is recorded, so a machine with many switches is slowed by a few percent.
 --   perilune container -i 1000
 --   perilune container --groups
 local m = monitor {
@@ -24,16 +25,17 @@ function m.init(opt)
 
   --- Adds a value of an event to column `n`.
   local function watch(name, n, of, spec)
-    local ev, add = evsel(name, spec or {}), rows:adding(n, 1)
-    if not ev then return end
-    local value, group = exprs_of({ of }, ev, "number"), expr_of(field, ev, "text")
-    ev:each(function(e) add(group(e), value(e)) end)
+    local ev = evsel(name, spec or {})
+    if ev then rows:count(ev, { key = field, sums = { of }, first = n }) end
   end
   watch("sched:sched_stat_runtime", 1, "runtime")
   watch("sched:sched_switch", 2, "1")
-  watch("page-faults", 3, "1", { period = 1 })
   watch("block:block_bio_queue", 4, ("nr_sector * %d"):format(SECTOR))
   watch("sock:sock_send_length/ret > 0/", 5, "ret", { optional = true })
   watch("sock:sock_recv_length/ret > 0/", 5, "ret", { optional = true })
+  -- Recorded, so that the name of a container is read soon after its start.
+  local faults, add = evsel("page-faults", { period = 1 }), rows:adding(3, 1)
+  local group = expr_of(field, faults, "text")
+  faults:each(function(e) add(group(e), 1) end)
 end
 return m

@@ -27,12 +27,11 @@ function m.init(opt)
   local written = kv { "device", inode, sums = sums, title = "written back" }
   local stalls = latency { "pid", "comm", "device", title = "stalls" }
 
-  evsel("writeback:writeback_dirty_folio|writeback:writeback_dirty_page", function(e)
-    dirtied:add(e._pid, e._comm, e.name, e.ino)
-  end)
-  evsel("writeback:writeback_single_inode", { all_tasks = true }, function(e)
-    if e.wrote > 0 then written:add(e.name, e.ino, e.wrote, 1) end
-  end)
+  local ino = opt.files and "ino" or nil
+  dirtied:count(evsel "writeback:writeback_dirty_folio|writeback:writeback_dirty_page",
+    { key = { "_pid", "_comm", "name", ino } })
+  written:count(evsel("writeback:writeback_single_inode/wrote > 0/", { all_tasks = true }),
+    { key = { "name", ino }, sums = { "wrote", "1" } })
   evsel("writeback:balance_dirty_pages/pause > 0/", function(e)
     local pause = e.pause * 1e6
     stalls:add(pause, e._pid, e._comm, e.bdi)

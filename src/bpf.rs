@@ -10,6 +10,7 @@ pub mod expression;
 pub mod function_calls;
 pub mod instruction;
 pub mod integer;
+pub mod key;
 pub mod pair;
 mod record_output;
 pub mod record_text;

@@ -12,20 +12,12 @@
 use super::assembler::BpfRegister::*;
 use super::assembler::{AccessSize, Assembler, BpfAlu, BpfHelper, JumpIf, Label};
 use super::expression::{
-    CONTEXT, CPU_AT, ExpressionWriter, PROCESS_AT, PROGRAM_STACK, THREAD, UNDEFINED,
+    CGROUP_AT, CONTEXT, CPU_AT, ExpressionWriter, PROCESS_AT, PROGRAM_STACK, THREAD, UNDEFINED,
 };
 use super::integer::{IntegerNode, IntegerWidth};
+use super::key::{KeyPart, KeyShape, WORD, store_parts};
 use super::record_text::{COMM_WORDS, RecordText};
 use super::task_scope::TaskScope;
-
-/// A part of a key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum KeyPart {
-    /// 64 bits.
-    Integer(IntegerNode),
-    /// Text, padded with NULs.
-    Text(RecordText),
-}
 
 /// A value that is summed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,10 +56,8 @@ pub struct CountedEvent {
 /// 128 bits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CountLayout {
-    /// Words of each part of a key.
-    pub key: Vec<usize>,
-    /// Whether each part of a key is text.
-    pub texts: Vec<bool>,
+    /// The shape of a key.
+    pub key: KeyShape,
     /// Whether rows have names.
     pub named: bool,
     /// Number of sums.
@@ -96,20 +86,13 @@ pub struct CountMaps {
 pub const NO_TABLE: u32 = 2;
 
 /// Offset from R10 of the key of an array, 4 bytes.
-pub(super) const INDEX_AT: i16 = PROCESS_AT - 8;
+pub(super) const INDEX_AT: i16 = CGROUP_AT - 8;
 /// Offset from R10 of the index of the table in use, 4 bytes.
 pub(super) const TABLE_AT: i16 = INDEX_AT + 4;
-/// Bytes of a word.
-pub(super) const WORD: usize = 8;
 /// Flag of an update: only if the key is not there.
 const NO_EXIST: i32 = 1;
 
 impl CountLayout {
-    /// Returns the size of a key in bytes.
-    pub fn key_bytes(&self) -> usize {
-        self.key.iter().sum::<usize>() * WORD
-    }
-
     /// Returns the index of the low word of a sum that is stored.
     pub fn sum_at(&self, column: usize) -> usize {
         let constants = self.constants.iter().filter(|(of, _)| *of < column).count();
@@ -129,21 +112,11 @@ impl CountLayout {
     /// Returns whether a key and a value fit the stack of a program.
     pub fn fits(&self) -> bool {
         let used = usize::from(INDEX_AT.unsigned_abs());
-        used + self.key_bytes() + self.value_bytes() <= PROGRAM_STACK as usize
+        used + self.key.bytes() + self.value_bytes() <= PROGRAM_STACK as usize
     }
 }
 
 impl CountedEvent {
-    /// Returns the words of each part of its key.
-    pub fn key_words(&self) -> Vec<usize> {
-        self.key.iter().map(KeyPart::words).collect()
-    }
-
-    /// Returns whether each part of its key is text.
-    pub fn key_texts(&self) -> Vec<bool> {
-        self.key.iter().map(|part| matches!(part, KeyPart::Text(_))).collect()
-    }
-
     /// Returns the program. It counts nothing where the instructions that `filter` appends jump to
     /// its label; they find the record in R6 and the thread in R7, and may change R0 to R5.
     ///
@@ -156,8 +129,8 @@ impl CountedEvent {
     ) -> Option<Vec<u64>> {
         let mut code = Assembler::default();
         let out = code.label();
-        let key_at = INDEX_AT - i16::try_from(layout.key_bytes()).ok()?;
-        if !layout.fits() || self.key_words() != layout.key {
+        let key_at = INDEX_AT - i16::try_from(layout.key.bytes()).ok()?;
+        if !layout.fits() || KeyShape::of(&self.key) != layout.key {
             return None;
         }
         code.copy(CONTEXT, R1);
@@ -182,10 +155,7 @@ impl CountedEvent {
 
     /// Returns whether a value reads something.
     fn reads(&self, is: impl Fn(&IntegerNode) -> bool) -> bool {
-        let key = self.key.iter().filter_map(|part| match part {
-            KeyPart::Integer(node) => Some(node),
-            KeyPart::Text(_) => None,
-        });
+        let key = self.key.iter().filter_map(KeyPart::number);
         let sums = self.sums.iter().map(|sum| &sum.value);
         let all = key.chain(sums).chain(&self.conditions).chain(&self.further);
         all.into_iter().any(|node| node.has(&is))
@@ -197,7 +167,7 @@ impl CountedEvent {
         conditions.try_for_each(|node| ExpressionWriter::new(code).condition(node, fail))
     }
 
-    /// Sets [`THREAD`], and stores the process; jumps to `out` for omitted threads.
+    /// Sets [`THREAD`], and stores the process and the cgroup; jumps to `out` for omitted threads.
     pub(super) fn find_task(&self, code: &mut Assembler, out: Label) {
         code.call(BpfHelper::CurrentTask);
         code.copy_low(THREAD, R0);
@@ -207,6 +177,10 @@ impl CountedEvent {
         if self.reads(|node| *node == IntegerNode::Process) {
             code.alu_constant(BpfAlu::ShiftRight, R0, 32);
             code.store(AccessSize::B8, R10, PROCESS_AT, R0);
+        }
+        if self.reads(|node| *node == IntegerNode::Cgroup) {
+            code.call(BpfHelper::CurrentCgroup);
+            code.store(AccessSize::B8, R10, CGROUP_AT, R0);
         }
     }
 
@@ -271,31 +245,6 @@ impl SummedValue {
             _ => None,
         }
     }
-}
-
-impl KeyPart {
-    /// Returns its size in words.
-    pub fn words(&self) -> usize {
-        match self {
-            KeyPart::Integer(_) => 1,
-            KeyPart::Text(text) => text.words(),
-        }
-    }
-}
-
-/// Stores parts of a key at an offset from R10. Returns None if one is too large.
-pub(super) fn store_parts(code: &mut Assembler, parts: &[KeyPart], mut at: i16) -> Option<()> {
-    for part in parts {
-        match part {
-            KeyPart::Integer(node) => {
-                ExpressionWriter::new(code).value(node)?;
-                code.store(AccessSize::B8, R10, at, R1);
-            }
-            KeyPart::Text(text) => text.store(code, R10, at)?,
-        }
-        at += (part.words() * WORD) as i16;
-    }
-    Some(())
 }
 
 /// Sets R8 to the value of the key on the stack, or to that of the rest; jumps to `out` if there is

@@ -18,8 +18,8 @@ pub const THREAD: BpfRegister = R7;
 /// Register that counts operations that C does not define.
 pub const UNDEFINED: BpfRegister = R9;
 
-/// Bytes of the stack above the slots for operands: the CPU and the process, which are stored
-/// before, and the values of the program.
+/// Bytes of the stack above the slots for operands: the CPU, the process and the cgroup, which
+/// are stored before, and the values of the program.
 pub const PROGRAM_STACK: i16 = 376;
 /// Size of the stack in bytes.
 const STACK: i16 = 512;
@@ -27,12 +27,14 @@ const STACK: i16 = 512;
 pub const CPU_AT: i16 = -8;
 /// Offset of the process from R10.
 pub const PROCESS_AT: i16 = -16;
+/// Offset of the cgroup from R10.
+pub const CGROUP_AT: i16 = -24;
 
 /// Maximum number of instructions for one expression; jumps reach 32,767.
 const INSTRUCTIONS_MAX: usize = 4000;
 
 /// Writes the instructions of expressions. They find the record in [`CONTEXT`], the thread in
-/// [`THREAD`], and CPU and process on the stack; R0 to R5 are overwritten.
+/// [`THREAD`], and CPU, process and cgroup on the stack; R0 to R5 are overwritten.
 pub struct ExpressionWriter<'a> {
     code: &'a mut Assembler,
     /// Operands that wait on the stack.
@@ -80,6 +82,7 @@ impl ExpressionWriter<'_> {
             IntegerNode::Thread => self.code.copy(dst, THREAD),
             IntegerNode::Process => self.code.load(AccessSize::B8, dst, R10, PROCESS_AT),
             IntegerNode::Cpu => self.code.load(AccessSize::B8, dst, R10, CPU_AT),
+            IntegerNode::Cgroup => self.code.load(AccessSize::B8, dst, R10, CGROUP_AT),
             IntegerNode::Convert(to, of) => {
                 self.evaluate(of, at);
                 self.wrap(*to, dst);

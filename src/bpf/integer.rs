@@ -59,6 +59,8 @@ pub enum IntegerNode {
     Process,
     /// The CPU.
     Cpu,
+    /// The ID of the task's cgroup in the hierarchy of cgroup v2.
+    Cgroup,
     /// Converts a value to another type.
     Convert(IntegerWidth, Box<IntegerNode>),
     /// `a op b`. Both have the type, but for the count of a shift, which has any.
@@ -140,7 +142,7 @@ impl IntegerNode {
         use IntegerNode as N;
         visit(self);
         match self {
-            N::Constant(_) | N::Field { .. } | N::Thread | N::Process | N::Cpu => {}
+            N::Constant(_) | N::Field { .. } | N::Thread | N::Process | N::Cpu | N::Cgroup => {}
             N::BytesEqual { .. } => {}
             N::Convert(_, of) | N::Not(of) | N::NetworkOrder { of, .. } => of.walk(visit),
             N::Binary { sides, .. } | N::Compare { sides, .. } => {

@@ -21,9 +21,10 @@ mod writer;
 
 use super::assembler::BpfRegister::*;
 use super::assembler::{AccessSize, Assembler, BpfHelper, JumpIf, Label};
-use super::count::{CountedEvent, KeyPart, add_undefined, find_active, find_table, store_parts};
+use super::count::{CountedEvent, add_undefined, find_active, find_table};
 use super::expression::{CONTEXT, THREAD, UNDEFINED};
 use super::integer::IntegerNode;
+use super::key::{KeyPart, store_parts};
 use super::task_scope::TaskScope;
 use layout::{PairCounter, PairLayout};
 use writer::{PairStack, PairWriter};
@@ -188,10 +189,7 @@ impl PairedEvent {
             values.extend(&count.condition);
             parts.extend(&count.key);
         }
-        values.extend(parts.into_iter().filter_map(|part| match part {
-            KeyPart::Integer(node) => Some(node),
-            KeyPart::Text(_) => None,
-        }));
+        values.extend(parts.into_iter().filter_map(KeyPart::number));
         values
     }
 }

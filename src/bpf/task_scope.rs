@@ -7,7 +7,7 @@
 
 use super::assembler::BpfRegister::*;
 use super::assembler::{AccessSize, Assembler, BpfHelper, JumpIf, Label};
-use super::expression::{CONTEXT, THREAD};
+use super::expression::{CGROUP_AT, CONTEXT, THREAD};
 
 /// The tasks whose events a program sees; without a limit, all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,9 +32,9 @@ pub const WAITING: u32 = 0;
 /// A thread whose events count.
 pub const WATCHED: u32 = 1;
 
-/// Offsets from R10 of a key and of a value, 4 bytes each.
-const KEY_AT: i16 = -24;
-const VALUE_AT: i16 = -28;
+/// Offsets from R10 of a key and of a value, 4 bytes each: below what a program has stored before.
+const KEY_AT: i16 = CGROUP_AT - 8;
+const VALUE_AT: i16 = KEY_AT - 4;
 
 impl TaskScope {
     /// Appends instructions that jump to `out` if the current task, whose thread is in [`THREAD`],

@@ -112,7 +112,7 @@ pub(super) struct RunContext {
     /// In-kernel filters that are evaluated in user space, for the leaf `met`.
     pub(super) filters: Vec<BoundFilter>,
     /// Paths and containers of control groups.
-    pub(super) cgroups: Cgroups,
+    pub(super) cgroups: Rc<RefCell<Cgroups>>,
     /// Last result of the leaf `comm`.
     pub(super) comm: [u8; 16],
     /// Last result of the leaf `text_of`.
@@ -151,7 +151,7 @@ impl RunContext {
             fields: Vec::new(),
             frames: Vec::new(),
             filters: Vec::new(),
-            cgroups: Cgroups::default(),
+            cgroups: Rc::default(),
             comm: [0; 16],
             text: Vec::new(),
         }
@@ -194,17 +194,16 @@ impl RunContext {
     pub(super) fn sampled_text(&mut self, raw: &[u8], row: usize) -> &[u8] {
         let field = SAMPLE_FIELDS.get(row);
         let (Some(field), Some(word)) = (field, word_of(raw, row)) else { return b"\0" };
+        self.text.clear();
+        let mut cgroups = self.cgroups.borrow_mut();
         match field.kind {
-            FieldValue::CgroupPath => self.cgroups.path(word),
-            FieldValue::ContainerName => self.cgroups.container(word),
-            FieldValue::Memory(part) => {
-                self.text.clear();
-                part.push(word, &mut self.text);
-                self.text.push(0);
-                &self.text
-            }
-            _ => b"\0",
+            FieldValue::CgroupPath => self.text.extend_from_slice(cgroups.path(word)),
+            FieldValue::ContainerName => self.text.extend_from_slice(cgroups.container(word)),
+            FieldValue::Memory(part) => part.push(word, &mut self.text),
+            _ => {}
         }
+        self.text.push(0);
+        &self.text
     }
 
     /// Returns whether an event passes the filter with this index.

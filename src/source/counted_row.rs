@@ -2,6 +2,7 @@
 
 use crate::base::text::unescape::until_nul;
 use crate::bpf::count::CountLayout;
+use crate::bpf::key::{CgroupText, KeyKind, KeyShape, PartShape};
 
 /// A row of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,24 +24,24 @@ pub enum KeyValue<'a> {
     Integer(u64),
     /// Text without the NULs behind it.
     Text(&'a [u8]),
+    /// The ID of a cgroup, and the text to show for it.
+    Cgroup(u64, CgroupText),
 }
 
 impl<'a> KeyValue<'a> {
-    /// Reads the parts of a key, each by its number of words and whether it is text.
-    pub(super) fn read_all(
-        key: &'a [u8],
-        parts: impl IntoIterator<Item = (usize, bool)>,
-    ) -> Vec<KeyValue<'a>> {
+    /// Reads the parts of a key.
+    pub(super) fn read_all(key: &'a [u8], shape: &KeyShape) -> Vec<KeyValue<'a>> {
         let mut rest = key;
-        let part = |(words, is_text)| {
-            let (part, behind) = rest.split_at_checked(8 * words)?;
+        let part = |shape: &PartShape| {
+            let (part, behind) = rest.split_at_checked(8 * shape.words)?;
             rest = behind;
-            Some(match is_text {
-                true => KeyValue::Text(until_nul(part)),
-                false => KeyValue::Integer(word(part, 0)),
+            Some(match shape.kind {
+                KeyKind::Text => KeyValue::Text(until_nul(part)),
+                KeyKind::Integer => KeyValue::Integer(word(part, 0)),
+                KeyKind::Cgroup(text) => KeyValue::Cgroup(word(part, 0), text),
             })
         };
-        parts.into_iter().map_while(part).collect()
+        shape.parts.iter().map_while(part).collect()
     }
 }
 
@@ -90,8 +91,7 @@ impl RowReader {
         if count == 0 {
             return;
         }
-        let parts = self.layout.key.iter().copied().zip(self.layout.texts.iter().copied());
-        let key = key.map(|key| KeyValue::read_all(key, parts));
+        let key = key.map(|key| KeyValue::read_all(key, &self.layout.key));
         each(&CountedRow { key: key.as_deref(), count, name, sums: &self.sums });
     }
 }
@@ -112,8 +112,9 @@ mod tests {
 
     /// A key of a number and of text, a name, and two sums.
     fn reader() -> RowReader {
-        let (key, texts) = (vec![1, 2], vec![false, true]);
-        RowReader::new(CountLayout { key, texts, named: true, sums: 2, constants: Vec::new() })
+        let text = PartShape { words: 2, kind: KeyKind::Text };
+        let key = KeyShape { parts: vec![PartShape::INTEGER, text] };
+        RowReader::new(CountLayout { key, named: true, sums: 2, constants: Vec::new() })
     }
 
     #[test]
@@ -140,8 +141,8 @@ mod tests {
 
     #[test]
     fn the_sum_of_a_constant_is_that_of_the_count() {
-        let (key, texts, constants) = (vec![1], vec![false], vec![(0, -3)]);
-        let layout = CountLayout { key, texts, named: false, sums: 2, constants };
+        let key = KeyShape { parts: vec![PartShape::INTEGER] };
+        let layout = CountLayout { key, named: false, sums: 2, constants: vec![(0, -3)] };
         assert_eq!(layout.value_bytes(), 24);
         let values = bytes(&[2, 70, 0, 5, 1, 0]);
         let mut found = 0;

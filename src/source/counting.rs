@@ -24,8 +24,9 @@ pub use exchange::entries_for_period;
 use super::counted_row::{CountedRow, RowReader};
 use super::open::attr;
 use crate::bpf::assembler::{Assembler, Label};
-use crate::bpf::count::{CountLayout, CountMaps, CountedEvent, KeyPart, SummedValue};
+use crate::bpf::count::{CountLayout, CountMaps, CountedEvent, SummedValue};
 use crate::bpf::integer::{IntegerNode, IntegerWidth};
+use crate::bpf::key::{KeyPart, KeyShape};
 use crate::bpf::record_text::RecordText;
 use crate::bpf::task_scope::TaskScope;
 use crate::event::filter::BoundFilter;
@@ -65,9 +66,8 @@ pub struct CountedTable {
 
 /// Returns why this kernel or user cannot count in the kernel; None if it can.
 pub fn refusal() -> Option<Refusal> {
-    let layout =
-        CountLayout { key: vec![1], texts: vec![false], named: true, sums: 1, constants: vec![] };
     let key = vec![KeyPart::Integer(IntegerNode::Thread)];
+    let layout = CountLayout { key: KeyShape::of(&key), named: true, sums: 1, constants: vec![] };
     let sum = SummedValue { column: 0, value: IntegerNode::Cpu, of: IntegerWidth::ULONG };
     let name = Some(RecordText::Comm);
     let counted = CountedEvent { key, sums: vec![sum], name, ..CountedEvent::default() };
@@ -236,7 +236,7 @@ impl OpenTable {
     ) -> Result<OpenTable, Refusal> {
         Ok(OpenTable {
             reader: RowReader::new(layout.clone()),
-            table: ExchangedTable::create(layout.key_bytes(), layout.value_bytes(), entries)?,
+            table: ExchangedTable::create(layout.key.bytes(), layout.value_bytes(), entries)?,
             rest: BpfMap::create(BpfMapType::PerCpuArray, layout.value_bytes(), 2)?,
             undefined: BpfMap::create(BpfMapType::PerCpuArray, 8, 1)?,
             scope,

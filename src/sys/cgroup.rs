@@ -93,6 +93,11 @@ impl CgroupHierarchy {
         &self.root
     }
 
+    /// Returns whether it is one of cgroup v2, whose folders have other files.
+    pub fn is_version_2(&self) -> bool {
+        self.root.join("cgroup.threads").exists()
+    }
+
     /// Returns the path of the mounted folder in the hierarchy, as the cgroup namespace of this
     /// process has it: `/`, unless only a part of the hierarchy is mounted. None if it is unknown.
     pub fn mounted_path(&self) -> Option<String> {

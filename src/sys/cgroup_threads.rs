@@ -38,7 +38,7 @@ impl CgroupThreads {
     /// Watches groups, by their paths inside the hierarchy; None if no hierarchy is mounted.
     pub fn of(groups: Vec<Rc<str>>) -> Option<CgroupThreads> {
         let hierarchy = Rc::new(CgroupHierarchy::find()?);
-        let is_v1 = !hierarchy.root().join("cgroup.threads").exists();
+        let is_v1 = !hierarchy.is_version_2();
         let mounted = hierarchy.mounted_path();
         let above = mounted.as_deref().unwrap_or("/").trim_end_matches('/');
         let whole = groups.iter().map(|group| Rc::from(format!("{above}{group}")));

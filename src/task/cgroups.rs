@@ -21,27 +21,28 @@ pub struct Cgroups {
 }
 
 struct KnownCgroup {
-    /// NUL-terminated.
     path: Vec<u8>,
-    /// NUL-terminated; None until it is used.
+    /// None until it is used.
     container: Option<Vec<u8>>,
 }
 
 impl Cgroups {
-    /// Returns the path of a control group, NUL-terminated: `/` for the root, `cgroup:ID` if it is
-    /// not known, for example because it was removed.
+    /// Returns the path of a control group: `/` for the root, `cgroup:ID` if it is not known, for
+    /// example because it was removed.
     pub fn path(&mut self, id: u64) -> &[u8] {
         &self.known(id).0.path
     }
 
-    /// Returns the name of the container of a control group, NUL-terminated; `-` if it does not
-    /// belong to a container.
+    /// Returns the name of the container of a control group; `-` if it does not belong to a
+    /// container, and `cgroup:ID` if its path is not known.
     pub fn container(&mut self, id: u64) -> &[u8] {
         let (one, files) = self.known(id);
         one.container.get_or_insert_with(|| {
-            let path = one.path.strip_suffix(b"\0").unwrap_or(&one.path);
-            let name = files.name_of(&String::from_utf8_lossy(path));
-            terminated(name.map_or_else(|| b"-".to_vec(), String::into_bytes))
+            if !one.path.starts_with(b"/") {
+                return one.path.clone();
+            }
+            let name = files.name_of(&String::from_utf8_lossy(&one.path));
+            name.map_or_else(|| b"-".to_vec(), |name| without_nuls(name.into_bytes()))
         })
     }
 
@@ -54,14 +55,13 @@ impl Cgroups {
             let hierarchy = hierarchy.get_or_insert_with(CgroupHierarchy::find).as_ref();
             let path = hierarchy.and_then(|hierarchy| hierarchy.path_of(id));
             let path = path.unwrap_or_else(|| format!("cgroup:{id}").into_bytes());
-            KnownCgroup { path: terminated(path), container: None }
+            KnownCgroup { path: without_nuls(path), container: None }
         });
         (one, files)
     }
 }
 
-fn terminated(mut text: Vec<u8>) -> Vec<u8> {
+fn without_nuls(mut text: Vec<u8>) -> Vec<u8> {
     text.retain(|byte| *byte != 0);
-    text.push(0);
     text
 }

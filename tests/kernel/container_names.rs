@@ -83,11 +83,11 @@ struct Groups {
 }
 
 impl Groups {
-    fn new() -> Groups {
+    fn new(name: &str) -> Groups {
         let Some(hierarchy) = CgroupHierarchy::find() else {
             skip_anywhere("no cgroup hierarchy with the perf_event controller is mounted");
         };
-        let top = format!("/perilune-{}-containers", std::process::id());
+        let top = format!("/perilune-{}-{name}", std::process::id());
         let groups = Groups { top, hierarchy: hierarchy.root().to_owned() };
         for container in &CONTAINERS {
             if let Err(why) = fs::create_dir_all(groups.folder(container)) {
@@ -186,12 +186,12 @@ fn expected(of: impl Fn(&Container) -> bool) -> BTreeMap<String, usize> {
 }
 
 fn containers_have_the_names_that_their_runtimes_gave_them() {
-    let (programs, text) = Groups::new().programs(&[]);
+    let (programs, text) = Groups::new("all").programs(&[]);
     assert_eq!(programs, expected(|_| true), "{text}");
 }
 
 fn a_glob_of_cgroups_selects_containers() {
-    let groups = Groups::new();
+    let groups = Groups::new("some");
     let glob = format!("{}/system.slice/docker-*.scope", groups.top);
     let (programs, text) = groups.programs(&["--cgroup", &glob]);
     assert_eq!(programs, expected(|c| c.cgroup.starts_with("system.slice")), "{text}");

@@ -1,11 +1,26 @@
 //! container: a control group is charged for what its tasks did.
 
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
+use std::process::Command;
+
+use perilune::sys::cgroup::CgroupHierarchy;
+use serde_json::Value;
+
 use crate::cgroup::Cgroup;
 use crate::functions::Program;
 use crate::live::live_tests;
 
 live_tests! {
     a_group_is_charged_for_the_work_of_its_task,
+    the_kernel_counts_by_the_group_that_records_have,
+    records_of_two_cpus_in_order_have_the_group_of_their_task,
+}
+
+/// Returns the places that can count by the group of a task.
+fn places() -> &'static [&'static str] {
+    let hierarchy = CgroupHierarchy::find().expect("a group was created");
+    if hierarchy.is_version_2() { &["kernel", "user"] } else { &["user"] }
 }
 
 /// `chain GROUP PAGES`: enters the group, touches PAGES new pages, sends 50 datagrams of 100 bytes,
@@ -49,17 +64,118 @@ int main(int argc, char **argv) {
 "#;
 
 fn a_group_is_charged_for_the_work_of_its_task() {
-    let group = Cgroup::new("container");
+    let group = Cgroup::new("charged");
     let program = Program::of(SOURCE, &[]);
     let path = group.path.to_string_lossy().into_owned();
-    let run = program.with_arguments(&["container", "--groups", "-m", "1024"], &[&path, "1500"]);
-    run.is_complete();
-    let of = |column: &str| run.sum(column, "cgroup", &*group.name);
-    assert!((1500..1700).contains(&of("faults")), "{:?}", run.objects);
-    assert!(of("switches") >= 30, "{:?}", run.objects);
-    let cpu = of("cpu_ns");
-    assert!((50_000_000..2_000_000_000).contains(&cpu), "{cpu} ns: {:?}", run.objects);
-    if perilune::sys::machine::is_linux_since((6, 3)) {
-        assert_eq!(of("net_bytes"), 50 * 100, "{:?}", run.objects);
+    for place in ["auto", "user"] {
+        let options = ["container", "--groups", "-m", "1024", "-v", "--where", place];
+        let run = program.with_arguments(&options, &[&path, "1500"]);
+        run.is_complete();
+        let text = "sched:sched_switch: counted in the kernel";
+        let in_kernel = run.of("note").any(|note| note["text"] == text);
+        let expected = place == "auto" && places().contains(&"kernel");
+        assert_eq!(in_kernel, expected, "{:?}", run.objects);
+        let of = |column: &str| run.sum(column, "cgroup", &*group.name);
+        assert!((1500..1700).contains(&of("faults")), "{:?}", run.objects);
+        assert!(of("switches") >= 30, "{:?}", run.objects);
+        let cpu = of("cpu_ns");
+        assert!((50_000_000..2_000_000_000).contains(&cpu), "{cpu} ns: {:?}", run.objects);
+        if perilune::sys::machine::is_linux_since((6, 3)) {
+            assert_eq!(of("net_bytes"), 50 * 100, "{:?}", run.objects);
+        }
+    }
+}
+
+/// `chain [CALLS PROCS]`: enters the group of the file PROCS, and calls getppid as often, or 2,000
+/// times.
+const CALLS: &str = r#"
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+    int calls = argc > 1 ? atoi(argv[1]) : 2000;
+    if (argc > 2 && write(open(argv[2], O_WRONLY), "0", 1) != 1) return 2;
+    for (int i = 0; i < calls; i++) syscall(SYS_getppid);
+    return 0;
+}
+"#;
+
+fn the_kernel_counts_by_the_group_that_records_have() {
+    let group = Cgroup::new("counted");
+    let id = std::fs::metadata(&group.path).expect("it exists").ino();
+    let program = Program::of(CALLS, &[]);
+    let command = group.run(&program.path());
+    let keys = [
+        ("_cgroup", Value::from(&*group.name)),
+        ("_cgroup_id", Value::from(id)),
+        ("_cgroup_id & 0 ? 0 : _cgroup_id % 7", Value::from(id % 7)),
+        ("_container", Value::from("-")),
+    ];
+    for place in places() {
+        for (key, value) in &keys {
+            let event = "syscalls:sys_enter_getppid";
+            let options = ["top", "-e", event, "-k", key, "--where", place, "--json", "--"];
+            let run = Command::new(env!("CARGO_BIN_EXE_perilune"))
+                .args(options)
+                .args(["sh", "-c", &command])
+                .output()
+                .expect("it runs");
+            let text = String::from_utf8_lossy(&run.stdout);
+            let rows = text.lines().map(|line| serde_json::from_str(line).expect("JSON"));
+            let rows: Vec<Value> = rows.filter(|row: &Value| row["type"] == "row").collect();
+            let own = rows
+                .iter()
+                .find(|row| row.as_object().is_some_and(|row| row.values().any(|of| of == value)));
+            let number = own.and_then(|row| row["sys_enter_getppid"].as_u64());
+            let errors = String::from_utf8_lossy(&run.stderr);
+            assert!(run.status.success(), "{place}, {key}: {errors}");
+            // The shell calls it, too.
+            let number = number.unwrap_or_default();
+            assert!((2000..2010).contains(&number), "{place}, {key}: {rows:?} {errors}");
+        }
+    }
+}
+
+/// Counts entries by group, exits by group and result, and events whose time is before that of an
+/// earlier one.
+const IN_ORDER: &str = "local m = monitor { summary = 'in order', order = true }
+function m.init()
+  local calls, late = kv { 'id', 'result' }, kv { 'late' }
+  local last = 0
+  local function in_order(e)
+    if e._time < last then late:add(1) end
+    last = e._time
+  end
+  evsel('syscalls:sys_enter_getppid', function(e)
+    in_order(e)
+    calls:add(e._cgroup_id, 'entry')
+  end)
+  evsel('syscalls:sys_exit_getppid', function(e)
+    in_order(e)
+    calls:add(e._cgroup_id, e.ret)
+  end)
+end
+return m
+";
+
+fn records_of_two_cpus_in_order_have_the_group_of_their_task() {
+    const CALLED: u64 = 60_000;
+    let groups = ["one", "two"].map(Cgroup::new);
+    let program = Program::of(CALLS, &[]);
+    let procs = groups.each_ref().map(|group| group.path.join("cgroup.procs"));
+    let one = |procs: &PathBuf| format!("{} {CALLED} {} & ", program.path(), procs.display());
+    let shell = format!("{} wait", procs.each_ref().map(one).concat());
+    let ran = crate::script::run(IN_ORDER, &["-m", "4096", "--", "sh", "-c", &shell]);
+    let rows: Vec<&Value> = ran.rows().collect();
+    assert!(rows.iter().all(|row| row.get("late").is_none()), "{}", ran.text);
+    for group in &groups {
+        let id = std::fs::metadata(&group.path).expect("it exists").ino();
+        let own: Vec<&&Value> = rows.iter().filter(|row| row["id"] == id).collect();
+        let of = |is_entry: bool| {
+            let of = own.iter().filter(|row| (row["result"] == "entry") == is_entry);
+            of.filter_map(|row| row["count"].as_u64()).max()
+        };
+        assert_eq!((of(true), of(false)), (Some(CALLED), Some(CALLED)), "{}", ran.text);
     }
 }

@@ -71,13 +71,16 @@ fn pages_of_a_file_are_read_added_and_removed() {
 }
 
 fn each_dirty_page_is_counted_and_written_back() {
-    let (run, sum) = of_file(&["writeback", "--files", "-a"], &["sync"]);
-    let dirtied = sum(&run, "dirtied", "folios");
-    if dirtied == 0 {
-        skip_anywhere("the file system of the temporary folder is not on a disk");
+    for place in ["auto", "user"] {
+        let options = ["writeback", "--files", "-a", "--where", place];
+        let (run, sum) = of_file(&options, &["sync"]);
+        let dirtied = sum(&run, "dirtied", "folios");
+        if dirtied == 0 {
+            skip_anywhere("the file system of the temporary folder is not on a disk");
+        }
+        assert_eq!(dirtied, PAGES, "{place}: {:?}", run.objects);
+        assert_eq!(sum(&run, "written_back", "pages"), PAGES, "{place}: {:?}", run.objects);
     }
-    assert_eq!(dirtied, PAGES, "{:?}", run.objects);
-    assert_eq!(sum(&run, "written_back", "pages"), PAGES, "{:?}", run.objects);
 }
 
 /// `chain GROUP/cgroup.procs MIB FILE [PID]`: enters the group, and writes MIB to FILE. With PID,

@@ -1,9 +1,10 @@
 //! Programs of pairs with random expressions: the verifier accepts all of them.
 
 use perilune::bpf::bucket::BUCKETS;
-use perilune::bpf::count::{CountedEvent, KeyPart};
+use perilune::bpf::count::CountedEvent;
 use perilune::bpf::integer::IntegerNode;
-use perilune::bpf::pair::layout::{KeyShape, PAIR_COUNTERS, PairLayout, PartShape, ROW_BYTES};
+use perilune::bpf::key::{KeyPart, KeyShape, PartShape};
+use perilune::bpf::pair::layout::{PAIR_COUNTERS, PairLayout, ROW_BYTES};
 use perilune::bpf::pair::{
     PairCount, PairFinish, PairMaps, PairPart, PairStart, PairedEvent, RowPart, exit_program,
 };
@@ -77,8 +78,7 @@ impl Expressions {
 
 fn the_verifier_accepts_pairs_of_random_expressions() {
     can_count();
-    let numbers =
-        |words: usize| KeyShape { parts: vec![PartShape { words: 1, is_text: false }; words] };
+    let numbers = |words: usize| KeyShape { parts: vec![PartShape::INTEGER; words] };
     let format = Format::parse(FORMAT).expect("a format");
     let mut random = Expressions { format, chance: Chance(0x1357_9bdf_0246_8ace), n: 0 };
     for in_place in [true, false] {

@@ -9,9 +9,10 @@ use std::collections::BTreeMap;
 use machine::{Machine, Maps};
 use perilune::bpf::assembler::{AccessSize, JumpIf};
 use perilune::bpf::bucket::{self, BUCKETS};
-use perilune::bpf::count::{CountedEvent, KeyPart, NO_TABLE};
+use perilune::bpf::count::{CountedEvent, NO_TABLE};
 use perilune::bpf::integer::{IntegerNode, IntegerOperator, IntegerWidth};
-use perilune::bpf::pair::layout::{KeyShape, PairCounter, PairLayout, PartShape};
+use perilune::bpf::key::{KeyPart, KeyShape, PartShape};
+use perilune::bpf::pair::layout::{PairCounter, PairLayout};
 use perilune::bpf::pair::{
     PairCount, PairFinish, PairPart, PairStart, PairedEvent, RowPart, exit_program,
 };
@@ -82,8 +83,7 @@ fn pairs(variant: Variant) -> (PairLayout, PairedEvent, PairedEvent) {
         counts: vec![count(0, is_error, vec![field(ID), field(RET), IntegerNode::Thread])],
         singles: vec![count(2, began, vec![quotient])],
     };
-    let number =
-        |words: usize| KeyShape { parts: vec![PartShape { words: 1, is_text: false }; words] };
+    let number = |words: usize| KeyShape { parts: vec![PartShape::INTEGER; words] };
     let layout = PairLayout {
         pair: number(1),
         kept: KeyShape::of(&kept),

@@ -1,22 +1,6 @@
 //! The layout of the maps of pairs ([`super`]), in words of 8 bytes.
 
-use crate::bpf::count::{KeyPart, WORD};
-
-/// The parts of a key.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct KeyShape {
-    /// The parts.
-    pub parts: Vec<PartShape>,
-}
-
-/// A part of a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PartShape {
-    /// Its size in words.
-    pub words: usize,
-    /// Whether it is text.
-    pub is_text: bool,
-}
+use crate::bpf::key::{KeyShape, WORD};
 
 /// The layout of keys and values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -92,22 +76,6 @@ impl PairCounter {
     /// Returns the offset of its word.
     pub(super) fn at(self) -> i16 {
         (self as usize * WORD) as i16
-    }
-}
-
-impl KeyShape {
-    /// Returns the shape of parts.
-    pub fn of(parts: &[KeyPart]) -> KeyShape {
-        let shape = |part: &KeyPart| PartShape {
-            words: part.words(),
-            is_text: matches!(part, KeyPart::Text(_)),
-        };
-        KeyShape { parts: parts.iter().map(shape).collect() }
-    }
-
-    /// Returns the size in bytes.
-    pub fn bytes(&self) -> usize {
-        self.parts.iter().map(|part| part.words * WORD).sum()
     }
 }
 

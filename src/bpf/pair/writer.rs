@@ -5,11 +5,10 @@ use super::{PairCount, PairFinish, PairMaps, PairStart, RowPart};
 use crate::bpf::assembler::BpfRegister::*;
 use crate::bpf::assembler::{AccessSize, Assembler, BpfAlu, BpfHelper, JumpIf, Label};
 use crate::bpf::bucket::{BUCKETS, LONGEST_NS, find_bucket};
-use crate::bpf::count::{
-    INDEX_AT, KeyPart, TABLE_AT, WORD, find_row, find_table, look_up_at, store_parts,
-};
+use crate::bpf::count::{INDEX_AT, TABLE_AT, find_row, find_table, look_up_at};
 use crate::bpf::expression::{ExpressionWriter, PROGRAM_STACK};
 use crate::bpf::integer::IntegerNode;
+use crate::bpf::key::{KeyShape, WORD, store_parts};
 
 /// Offsets from R10 of what a program has on the stack.
 #[derive(Clone, Copy)]
@@ -206,7 +205,7 @@ impl PairWriter<'_> {
             at += match part {
                 RowPart::Own(part) => {
                     store_parts(self.code, std::slice::from_ref(part), at)?;
-                    part.words() * WORD
+                    part.shape().words * WORD
                 }
                 RowPart::Kept(index) => {
                     let from = self.kept_at(*index)?;
@@ -306,7 +305,7 @@ impl PairWriter<'_> {
         let tag = i32::try_from(PairLayout::tag(count.number)).ok()?;
         self.code.store_constant(AccessSize::B8, R10, row, tag);
         store_parts(self.code, &count.key, row + WORD as i16)?;
-        let words: usize = count.key.iter().map(KeyPart::words).sum();
+        let words = KeyShape::of(&count.key).words();
         self.clear_key(row + ((1 + words) * WORD) as i16);
         find_row(self.code, row, ROW_BYTES, found);
         self.find_rest(self.layout.rest_rows());

@@ -7,10 +7,12 @@
 use super::call;
 use crate::bpf::assembler::{AccessSize, JumpIf};
 use crate::bpf::integer::{IntegerNode, IntegerOperator, IntegerWidth};
+use crate::bpf::key::CgroupText;
 use crate::bpf::record_text::{RecordText, TEXT_MAX};
 use crate::decode::c::{self, Binary, ExprKind as C, ExprNode, Int, Pointee, Type, Unary};
 use crate::decode::format::{Element, Field, FieldKind, Format};
 use crate::event::ffi_types;
+use crate::sys::cgroup::CgroupHierarchy;
 
 /// Size of the common fields in bytes: a program finds a pointer in their place.
 const COMMON_BYTES: usize = 8;
@@ -22,6 +24,8 @@ pub enum KernelExpr {
     Integer(IntegerNode, IntegerWidth),
     /// Text.
     Text(RecordText),
+    /// Text for the cgroup of the task.
+    Cgroup(CgroupText),
 }
 
 /// A part of an expression that a program in the kernel cannot evaluate.
@@ -40,6 +44,10 @@ impl KernelExpr {
     pub fn parse(text: &str, format: &Format) -> Result<KernelExpr, OnlyInUserSpace> {
         let tree = c::parse(text).map_err(|fault| OnlyInUserSpace(fault.message))?;
         let lowering = Lowering { format };
+        if let Some(text) = lowering.cgroup_text(&tree) {
+            is_in_version_2()?;
+            return Ok(KernelExpr::Cgroup(text));
+        }
         match lowering.text(&tree) {
             Some(TextOperand::Record(text)) => Ok(KernelExpr::Text(text?)),
             Some(TextOperand::Literal(_)) => only("constant text"),
@@ -204,6 +212,17 @@ impl Lowering<'_> {
         }
     }
 
+    /// Returns the text for a cgroup that the expression is.
+    fn cgroup_text(&self, node: &ExprNode) -> Option<CgroupText> {
+        let C::Name(name) = &node.kind else { return None };
+        match name.as_str() {
+            _ if self.format.text_of(name).or_else(|| self.format.field(name)).is_some() => None,
+            "_cgroup" => Some(CgroupText::Path),
+            "_container" => Some(CgroupText::Container),
+            _ => None,
+        }
+    }
+
     fn same_text(&self, a: &ExprNode, b: &ExprNode) -> Result<IntegerNode, OnlyInUserSpace> {
         let (field, literal) = match (self.text(a), self.text(b)) {
             (Some(TextOperand::Record(field)), Some(TextOperand::Literal(literal)))
@@ -237,6 +256,7 @@ impl Lowering<'_> {
             "_cpu" | "__cpu" => Ok((IntegerNode::Cpu, Int::LONG)),
             "_tid" | "__pid" => Ok((IntegerNode::Thread, Int::LONG)),
             "_pid" => Ok((IntegerNode::Process, Int::LONG)),
+            "_cgroup_id" => is_in_version_2().map(|()| (IntegerNode::Cgroup, Int::LONG)),
             _ => only(format!("`{name}`")),
         }
     }
@@ -277,6 +297,14 @@ impl Lowering<'_> {
     fn size_of_field(&self, name: &str) -> Result<u64, OnlyInUserSpace> {
         let size = self.format.field(name).map(|field| field.size as u64);
         size.map_or_else(|| only(format!("`{name}`")), Ok)
+    }
+}
+
+/// Checks that the cgroups of samples are those of cgroup v2, whose IDs programs know.
+fn is_in_version_2() -> Result<(), OnlyInUserSpace> {
+    match CgroupHierarchy::find().is_some_and(|hierarchy| hierarchy.is_version_2()) {
+        true => Ok(()),
+        false => only("cgroups of a hierarchy that is not cgroup v2"),
     }
 }
 

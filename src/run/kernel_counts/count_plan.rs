@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::Reason;
-use crate::bpf::count::{CountLayout, CountedEvent, KeyPart, SummedValue};
+use crate::bpf::count::{CountLayout, CountedEvent, SummedValue};
+use crate::bpf::key::{KeyPart, KeyShape};
 use crate::decode::format::Format;
 use crate::event::expr::in_kernel::KernelExpr;
 use crate::event::filter::split::{Condition, UserCondition};
@@ -48,11 +49,8 @@ impl CountPlan<'_> {
             }
         }
         let first = roles.first().ok_or("it has no event")?;
-        let (key, texts) = (first.counted.key_words(), first.counted.key_texts());
-        let differs = |role: &CountedRole| {
-            role.counted.key_words() != key || role.counted.key_texts() != texts
-        };
-        if roles.iter().any(differs) {
+        let key = KeyShape::of(&first.counted.key);
+        if roles.iter().any(|role| KeyShape::of(&role.counted.key) != key) {
             return Err("its keys differ in size or type".to_owned());
         }
         // Each event of a table with a single one adds to all of its columns.
@@ -63,7 +61,7 @@ impl CountPlan<'_> {
             }
             _ => Vec::new(),
         };
-        let layout = CountLayout { key, texts, named, sums, constants };
+        let layout = CountLayout { key, named, sums, constants };
         match layout.fits() {
             true => Ok(CountedTable { layout, roles }),
             false => Err("its keys and sums are too large".to_owned()),
@@ -88,6 +86,8 @@ impl CountPlan<'_> {
             functions: own.functions,
             whole_cpus: own.whole_cpus,
             all_tasks: own.all_tasks,
+            // An expression that reads one that a program does not have is refused.
+            extra: own.extra,
             ..Sampling::default()
         };
         if *own != plain {
@@ -150,6 +150,7 @@ impl CountPlan<'_> {
                 }
                 KernelExpr::Integer(node, _) => KeyPart::Integer(node),
                 KernelExpr::Text(text) => KeyPart::Text(text),
+                KernelExpr::Cgroup(text) => KeyPart::Cgroup(text),
             });
         }
         for (i, text) in count.sums.iter().enumerate() {

@@ -2,9 +2,10 @@
 
 use super::Reason;
 use super::count_plan::CountPlan;
-use crate::bpf::count::{CountedEvent, KeyPart};
+use crate::bpf::count::CountedEvent;
 use crate::bpf::integer::{IntegerNode, IntegerWidth};
-use crate::bpf::pair::layout::{KeyShape, PairLayout};
+use crate::bpf::key::{KeyPart, KeyShape};
+use crate::bpf::pair::layout::PairLayout;
 use crate::bpf::pair::{self, PairCount, PairFinish, PairPart, PairStart, RowPart};
 use crate::decode::format::Format;
 use crate::event::catalog;
@@ -181,6 +182,7 @@ fn part(text: &str, format: &Format) -> Result<KeyPart, Reason> {
     Ok(match KernelExpr::parse(text, format).map_err(|why| why.to_string())? {
         KernelExpr::Integer(node, _) => KeyPart::Integer(node),
         KernelExpr::Text(text) => KeyPart::Text(text),
+        KernelExpr::Cgroup(text) => KeyPart::Cgroup(text),
     })
 }
 
@@ -199,7 +201,7 @@ fn unsigned(text: &str, format: &Format) -> Result<IntegerNode, Reason> {
 fn typed_integer(text: &str, format: &Format) -> Result<(IntegerNode, IntegerWidth), Reason> {
     match KernelExpr::parse(text, format).map_err(|why| why.to_string())? {
         KernelExpr::Integer(node, width) => Ok((node, width)),
-        KernelExpr::Text(_) => Err(format!("`{text}`, a text")),
+        KernelExpr::Text(_) | KernelExpr::Cgroup(_) => Err(format!("`{text}`, a text")),
     }
 }
 

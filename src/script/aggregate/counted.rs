@@ -2,6 +2,7 @@
 
 use super::Aggregates;
 use super::body::KernelTarget;
+use crate::bpf::key::CgroupText;
 use crate::source::counted_row::{CountedRow, KeyValue};
 use crate::stat::strings::Strings;
 use crate::stat::sum::{I64_RANGE, Sum};
@@ -21,34 +22,37 @@ impl Aggregates {
     pub(in crate::script) fn add_counted(&self, table: usize, row: &CountedRow<'_>) {
         let Some(declared) = self.one(table) else { return };
         let Some(KernelTarget::Rows(kv)) = declared.body.kernel_target() else { return };
-        let strings = &self.0.strings;
-        let key: Option<Vec<Word>> = {
-            let mut strings = strings.borrow_mut();
-            row.key.map(|key| words(key, &mut strings))
-        };
-        let name = row.name.map(|name| strings.borrow_mut().intern(name));
+        let key = row.key.map(|key| self.words(key));
+        let name = row.name.map(|name| self.0.strings.borrow_mut().intern(name));
         let sums: Vec<Sum> = row.sums.iter().map(|sum| Sum::whole(*sum)).collect();
         kv.borrow_mut().add_row(key.as_deref(), row.count, &sums, name);
     }
-}
 
-/// Returns the words of a key.
-pub(super) fn words(key: &[KeyValue<'_>], strings: &mut Strings) -> Vec<Word> {
-    key.iter().map(|part| word(part, strings)).collect()
-}
-
-/// Returns a part of a key as compiled expressions return it (`exact` in view.lua).
-fn word(part: &KeyValue<'_>, strings: &mut Strings) -> Word {
-    match part {
-        KeyValue::Text(text) => Word::string(strings.intern(text)),
-        KeyValue::Integer(bits) => {
-            let value = bits.cast_signed();
-            let double = value as f64;
-            match double as i64 == value && double < I64_RANGE {
-                true => Word::number(double),
-                false => Word::string(strings.intern(format!("{bits:#x}").as_bytes())),
+    /// Returns the words of a key.
+    pub(super) fn words(&self, key: &[KeyValue<'_>]) -> Vec<Word> {
+        let mut strings = self.0.strings.borrow_mut();
+        let mut cgroups = self.0.shared.cgroups.borrow_mut();
+        let word = |part: &KeyValue<'_>| match part {
+            KeyValue::Integer(bits) => number(*bits, &mut strings),
+            KeyValue::Text(text) => Word::string(strings.intern(text)),
+            KeyValue::Cgroup(id, CgroupText::Path) => {
+                Word::string(strings.intern(cgroups.path(*id)))
             }
-        }
+            KeyValue::Cgroup(id, CgroupText::Container) => {
+                Word::string(strings.intern(cgroups.container(*id)))
+            }
+        };
+        key.iter().map(word).collect()
+    }
+}
+
+/// Returns a number as compiled expressions return it (`exact` in view.lua).
+fn number(bits: u64, strings: &mut Strings) -> Word {
+    let value = bits.cast_signed();
+    let double = value as f64;
+    match double as i64 == value && double < I64_RANGE {
+        true => Word::number(double),
+        false => Word::string(strings.intern(format!("{bits:#x}").as_bytes())),
     }
 }
 
@@ -60,7 +64,7 @@ mod tests {
     #[test]
     fn a_key_is_a_number_if_a_double_holds_it_and_text_otherwise() {
         let mut strings = Strings::new(1 << 16);
-        let mut of = |bits: u64| word(&KeyValue::Integer(bits), &mut strings).part();
+        let mut of = |bits: u64| number(bits, &mut strings).part();
         for (bits, value) in [(0, 0.0), (u64::MAX, -1.0), (1 << 60, 2f64.powi(60))] {
             assert_eq!(of(bits), WordContent::Number(value));
         }

@@ -2,7 +2,6 @@
 
 use super::Aggregates;
 use super::body::KernelTarget;
-use super::counted::words;
 use crate::script::evsel::declared_pairs::DeclaredPairs;
 use crate::source::counted_row::CountedRow;
 use crate::source::counting::pair_rows::{DelayRow, OpenStart, PairRow};
@@ -16,7 +15,7 @@ impl Aggregates {
     pub(in crate::script) fn add_pairs(&self, pairs: &DeclaredPairs, row: &PairRow<'_>) {
         match row {
             PairRow::Delays(row) => {
-                let key = row.key.map(|key| words(key, &mut self.0.strings.borrow_mut()));
+                let key = row.key.map(|key| self.words(key));
                 self.add_delays(pairs, row, key.as_deref());
             }
             PairRow::Count { number, key, count } => {
@@ -78,10 +77,7 @@ impl Aggregates {
     pub(in crate::script) fn add_open(&self, pairs: &DeclaredPairs, of: &OpenStart<'_>, time: f64) {
         let Some(declared) = pairs.open.and_then(|open| self.one(open)) else { return };
         let Some(KernelTarget::Starts(pending)) = declared.body.kernel_target() else { return };
-        let (key, kept) = {
-            let mut strings = self.0.strings.borrow_mut();
-            (words(of.key, &mut strings), words(of.kept, &mut strings))
-        };
+        let (key, kept) = (self.words(of.key), self.words(of.kept));
         if let [key] = key[..] {
             pending.borrow_mut().take_over(key, time, &kept);
         }

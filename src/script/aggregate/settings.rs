@@ -8,6 +8,7 @@ use crate::{
         budget::Budget, heat_map::HeatMap, kv::Kv, leaf::SharedAggregate, owners::Owners,
         sql::SqlEvents, weight::EventWeight,
     },
+    task::cgroups::Cgroups,
 };
 use std::{
     cell::{Cell, OnceCell, RefCell},
@@ -47,6 +48,8 @@ pub struct AggregateSettings {
     pub measured: Rc<Cell<bool>>,
     /// Owners of the events that `pending` and `states` keep.
     pub owners: Rc<Owners>,
+    /// Paths and containers of cgroups, for keys that the kernel has counted by ID.
+    pub cgroups: Rc<RefCell<Cgroups>>,
     /// The events of the run, for `sql`.
     pub sql: Rc<SqlEvents>,
     /// Memory budget of all aggregates together.

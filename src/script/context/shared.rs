@@ -186,6 +186,7 @@ impl SharedContext {
             context.naming = sums.naming.clone();
             context.owners = sums.owners.clone();
             context.weight = sums.weight.clone();
+            context.cgroups = sums.cgroups.clone();
         });
         // Weak, because the context holds the owners, which hold this closure.
         let inner = Rc::downgrade(&self.0);

@@ -1,7 +1,8 @@
 //! Rows of pairs that programs in the kernel have filled: the sum of the values of all CPUs.
 
 use crate::bpf::bucket;
-use crate::bpf::pair::layout::{KeyShape, PairLayout, PairRowContent, ROW_BYTES};
+use crate::bpf::key::KeyShape;
+use crate::bpf::pair::layout::{PairLayout, PairRowContent, ROW_BYTES};
 use crate::source::counted_row::{KeyValue, word};
 
 /// A row of the results of pairs.
@@ -142,20 +143,20 @@ pub(super) fn read_start(
 }
 
 fn parts<'a>(shape: &KeyShape, bytes: &'a [u8]) -> Vec<KeyValue<'a>> {
-    KeyValue::read_all(bytes, shape.parts.iter().map(|part| (part.words, part.is_text)))
+    KeyValue::read_all(bytes, shape)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bpf::pair::layout::PartShape;
+    use crate::bpf::key::PartShape;
 
     fn bytes(words: &[u64]) -> Vec<u8> {
         words.iter().flat_map(|word| word.to_ne_bytes()).collect()
     }
 
     fn layout() -> PairLayout {
-        let number = PartShape { words: 1, is_text: false };
+        let number = PartShape::INTEGER;
         PairLayout {
             pair: KeyShape { parts: vec![number] },
             kept: KeyShape { parts: vec![number] },

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use super::machine::Machine;
 use super::{ID, POINTER, Random, field};
 use perilune::bpf::bucket;
-use perilune::bpf::count::{CountedEvent, KeyPart};
-use perilune::bpf::pair::layout::{KeyShape, PairCounter, PairLayout};
+use perilune::bpf::count::CountedEvent;
+use perilune::bpf::key::{KeyPart, KeyShape};
+use perilune::bpf::pair::layout::{PairCounter, PairLayout};
 use perilune::bpf::pair::{PairFinish, PairPart, PairedEvent, RowPart};
 
 /// Adds the field at `POINTER` by that at `ID`.
