@@ -37,6 +37,12 @@ const USUAL: Prices = Prices { record: 300.0, skipped: 80.0, off: 20.0 };
 /// The warning that these prices are used.
 const UNMEASURED: &str = "--budget: the cost of an event cannot be measured here; the run assumes \
                           the usual 300 ns for a record and 80 ns for an event without one";
+/// Runnable tasks for each CPU from which on estimates of slices are too low.
+const CROWDED: f64 = 1.5;
+/// The warning that they are.
+const LOW: &str = "--budget: events are on in slices of time, and other tasks keep the CPUs busy: \
+                   the watched tasks cannot catch up on the time that events take, so the \
+                   estimates are low, by up to their error or more; watch fewer events";
 /// Shortest time between two decisions, in nanoseconds, and the samples that end it.
 const SOON_NS: u64 = 2_000_000;
 const SOON_SAMPLES: u64 = 2000;
@@ -74,9 +80,12 @@ pub(super) struct BudgetKeeper {
     /// events per nanosecond.
     counted: Vec<u64>,
     rate: f64,
+    /// Runnable tasks for each CPU, without this process: the mean of the last slices.
+    crowd: f64,
     weight: Rc<EventWeight>,
     seed: u64,
     has_warned: bool,
+    has_warned_of_crowd: bool,
     /// Whether a warning about prices that could not be measured is due.
     is_unmeasured: bool,
     exceeded: Option<f64>,
@@ -127,9 +136,11 @@ impl BudgetKeeper {
             interval: f64::INFINITY,
             counted: Vec::new(),
             rate: 0.0,
+            crowd: 0.0,
             weight: context.weight(),
             seed: monotonic_ns(),
             has_warned: false,
+            has_warned_of_crowd: false,
             is_unmeasured: prices.is_none(),
             exceeded: None,
         }))
@@ -245,8 +256,12 @@ impl BudgetKeeper {
         self.highest = self.highest.max(choices[choices.len() - 1]);
     }
 
-    /// Warns once if no thinning is enough.
+    /// Warns once if no thinning is enough, and once if estimates of slices are too low.
     fn warn(&mut self, context: &SharedContext) {
+        let is_crowded = self.slices.is_some() && self.crowd >= CROWDED;
+        if is_crowded && !std::mem::replace(&mut self.has_warned_of_crowd, true) {
+            context.note(Level::Warning, LOW);
+        }
         let budget = percent(self.share);
         if self.controller.is_hopeless() && !std::mem::replace(&mut self.has_warned, true) {
             let text = format!(

@@ -95,6 +95,17 @@ pub fn own_cpu_ns() -> u64 {
     ns(usage.ru_utime) + ns(usage.ru_stime)
 }
 
+/// Returns the number of tasks that run or wait for a CPU, this one included; None if it cannot be
+/// read.
+pub fn runnable_tasks() -> Option<u32> {
+    runnable(&std::fs::read_to_string("/proc/loadavg").ok()?)
+}
+
+/// Returns the number of runnable tasks in the text of /proc/loadavg (proc_loadavg(5)).
+fn runnable(text: &str) -> Option<u32> {
+    text.split_whitespace().nth(3)?.split_once('/')?.0.parse().ok()
+}
+
 /// Returns the maximum resident memory of this program, in KiB.
 ///
 /// Reads `VmHWM`, because `ru_maxrss` includes the process before its exec, which after a fork is
@@ -117,6 +128,13 @@ fn resource_usage() -> libc::rusage {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn runnable_tasks_are_the_first_part_of_the_fourth_column() {
+        assert_eq!(runnable("0.61 0.84 1.14 3/412 29412\n"), Some(3));
+        assert_eq!(runnable("0.61 0.84 1.14\n"), None);
+        assert!(runnable_tasks() >= Some(1));
+    }
 
     #[test]
     fn the_machine_is_described() {

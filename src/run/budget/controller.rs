@@ -144,11 +144,12 @@ impl Controller {
     }
 
     /// Returns the share of the time of the traced tasks that events take while they are on, beyond
-    /// what they take while they are off, at a rate of events per nanosecond on their CPU.
-    pub(super) fn slowdown(&self, rate: f64) -> f64 {
+    /// what they take while they are off, at a rate of events per nanosecond on their CPU, which
+    /// they share with others: `crowd` tasks are runnable for each CPU.
+    pub(super) fn slowdown(&self, rate: f64, crowd: f64) -> f64 {
         let counted = self.prices.skipped - self.prices.off;
         let each = counted + self.prices.record / self.thinning.one_in as f64;
-        (WITH_COLD_CACHES * rate * each).clamp(0.0, 1.0)
+        (WITH_COLD_CACHES * rate * each * crowd.max(1.0)).clamp(0.0, 1.0)
     }
 
     /// Learns from the own CPU time during a load of about a second, or `is_early` of the begin of

@@ -4,6 +4,11 @@ use super::BudgetKeeper;
 use super::slices::{SliceEdge, Slices};
 use crate::source::live::Live;
 use crate::sys::clock::monotonic_ns;
+use crate::sys::cpus::online_cpus;
+use crate::sys::machine::runnable_tasks;
+
+/// Number of slices from which the number of runnable tasks is taken, about.
+const CROWD_SLICES: f64 = 8.0;
 
 impl BudgetKeeper {
     /// Returns the longest time until the next drain, in milliseconds; `next_report` is the time of
@@ -47,6 +52,9 @@ impl BudgetKeeper {
         let off = live.switch_thinned(false);
         live.measure_from(slices.ended(off, on_event_clock(live, next_report)));
         self.slice_ended = live.now();
+        let others = runnable_tasks().unwrap_or(1).saturating_sub(1);
+        let crowd = f64::from(others) / online_cpus().len().max(1) as f64;
+        self.crowd += (crowd - self.crowd) / CROWD_SLICES;
     }
 
     /// Lets the records of a slice be read if it is known what they stand for.
@@ -55,7 +63,7 @@ impl BudgetKeeper {
         let report = on_event_clock(live, next_report);
         let Some(slice) = slices.read(monotonic_ns(), report, is_over) else { return };
         live.expand(slice.expansion);
-        self.weight.begin_slice(slice.stands_for, self.controller.slowdown(self.rate));
+        self.weight.begin_slice(slice.stands_for, self.controller.slowdown(self.rate, self.crowd));
         let stands_for = slice.expansion * self.controller.thinning().one_in as f64;
         self.highest = self.highest.max(stands_for as u64);
     }
