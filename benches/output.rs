@@ -5,6 +5,7 @@ use jiff::tz::TimeZone;
 use perilune::base::event::value::Value;
 use perilune::base::event::value::ValueType;
 use perilune::base::report::draw::{Draw, EventLine, EventText, OpenedEvent, Stamp};
+use perilune::base::report::event_record::{EventRecord, FixedEncoding, FixedField};
 use perilune::base::text::stack_style::StackStyle;
 use perilune::output::csv::Csv;
 use perilune::output::events::Events;
@@ -14,6 +15,7 @@ use perilune::output::text::{TextOptions, TextOutput};
 use perilune::output::{Colour, colour};
 use std::alloc::System;
 use std::io::sink;
+use std::path::Path;
 
 /// Counts allocations: printing an event must not allocate.
 #[global_allocator]
@@ -79,8 +81,49 @@ fn json(bencher: Bencher) {
 #[divan::bench]
 fn parquet(bencher: Bencher) {
     let folder = tempfile::tempdir().expect("a folder can be created");
+    events(bencher, begin_parquet(folder.path()));
+}
+
+/// The same events, whose fields are read from records.
+#[divan::bench]
+fn parquet_records(bencher: Bencher) {
+    let folder = tempfile::tempdir().expect("a folder can be created");
+    let mut parquet = begin_parquet(folder.path());
+    draw_line(&mut parquet, 0);
+    let text = |offset| FixedField { offset, size: 16, encoding: FixedEncoding::Text };
+    let int = |offset| FixedField { offset, size: 4, encoding: FixedEncoding::Signed };
+    let fields = [text(0), int(16), int(20), int(24), text(28), int(44), int(48)];
+    let mut bytes = [0; 52];
+    let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
+    put(0, PREVIOUS);
+    put(28, b"swapper/1");
+    for (at, value) in [(16, 206_966i32), (20, 120), (24, 1), (44, 0), (48, 120)] {
+        put(at, &value.to_ne_bytes());
+    }
+    let mut comm = [0; 16];
+    comm[..PREVIOUS.len()].copy_from_slice(PREVIOUS);
+    bencher.counter(ItemsCount::new(1000u32)).bench_local(|| {
+        for i in 0..1000 {
+            let Stamp { wall_ns, clock_ns } = stamp(i);
+            let is_taken = parquet.event_record(&EventRecord {
+                wall_ns,
+                clock_ns,
+                comm,
+                pid: 206_966,
+                tid: 206_966,
+                cpu: 1,
+                role: 0,
+                fields: &fields,
+                bytes: &bytes,
+            });
+            assert!(is_taken);
+        }
+    });
+}
+
+fn begin_parquet(folder: &Path) -> Parquet {
     let settings = ParquetSettings {
-        folder: folder.path().to_owned(),
+        folder: folder.to_owned(),
         host: "bench".to_owned(),
         size: FILE_BYTES,
         age: FILE_AGE,
@@ -88,7 +131,7 @@ fn parquet(bencher: Bencher) {
     let parquet = Parquet::begin(&settings, Box::new(sink()), "trace", look());
     let mut parquet = parquet.expect("the folder is writable");
     parquet.opened(&opened_events(1));
-    events(bencher, parquet);
+    parquet
 }
 
 #[divan::bench]
@@ -104,38 +147,44 @@ fn stamp(i: u64) -> Stamp {
 const FIELDS: [&str; 7] =
     ["prev_comm", "prev_pid", "prev_prio", "prev_state", "next_comm", "next_pid", "next_prio"];
 
+const PREVIOUS: &[u8] = b"stress-ng-switc";
+
 /// Prints a thousand `sched:sched_switch` events with seven fields, 1.7 µs apart.
 fn events(bencher: Bencher, mut draw: impl Draw) {
     bencher.counter(ItemsCount::new(1000u32)).bench_local(|| {
         for i in 0..1000 {
-            let fields = [
-                ("prev_comm", Value::Text(b"stress-ng-switc")),
-                ("prev_pid", Value::Int(206_966)),
-                ("prev_prio", Value::Int(120)),
-                ("prev_state", Value::Int(1)),
-                ("next_comm", Value::Text(b"swapper/1")),
-                ("next_pid", Value::Int(0)),
-                ("next_prio", Value::Int(120)),
-            ];
-            draw.event(&mut EventLine {
-                stamp: stamp(i),
-                comm: b"stress-ng-switc",
-                pid: 206_966,
-                tid: 206_966,
-                cpu: 1,
-                flags: *b"d..2",
-                common: [0; 2],
-                name: "sched:sched_switch",
-                role: Some(0),
-                fields: &fields,
-                text: EventText::Fields,
-                extra: &[],
-                detail: None,
-                period: None,
-                stack: &[],
-            });
+            draw_line(&mut draw, i);
             // The sink accepts every write.
             let _ = draw.flush_if_large();
         }
+    });
+}
+
+fn draw_line(draw: &mut impl Draw, i: u64) {
+    let fields = [
+        ("prev_comm", Value::Text(PREVIOUS)),
+        ("prev_pid", Value::Int(206_966)),
+        ("prev_prio", Value::Int(120)),
+        ("prev_state", Value::Int(1)),
+        ("next_comm", Value::Text(b"swapper/1")),
+        ("next_pid", Value::Int(0)),
+        ("next_prio", Value::Int(120)),
+    ];
+    draw.event(&mut EventLine {
+        stamp: stamp(i),
+        comm: PREVIOUS,
+        pid: 206_966,
+        tid: 206_966,
+        cpu: 1,
+        flags: *b"d..2",
+        common: [0; 2],
+        name: "sched:sched_switch",
+        role: Some(0),
+        fields: &fields,
+        text: EventText::Fields,
+        extra: &[],
+        detail: None,
+        period: None,
+        stack: &[],
     });
 }

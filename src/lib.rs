@@ -51,7 +51,7 @@
 //! | 4 | [`unwind`] | copy of a stack → call chain |
 //! | 4 | [`stack`] | call chain → small number → named frames |
 //! | 5 | [`script`] | the Lua side: opens nothing, draws nothing |
-//! | 5 | [`output`] | rows → bytes; knows no records and no Lua |
+//! | 5 | [`output`] | rows → bytes; knows no Lua, and of records only fields with fixed places |
 //! | 6 | [`run`] | the loop of a monitor, and that of a session at a prompt |
 //! | 7 | [`cli`] | the command line |
 //!

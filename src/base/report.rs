@@ -3,6 +3,7 @@
 pub mod coverage;
 pub mod delay_map;
 pub mod draw;
+pub mod event_record;
 pub mod flame;
 pub mod frame;
 pub mod heat;

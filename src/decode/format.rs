@@ -12,6 +12,7 @@ pub mod user_text;
 
 use super::unset::UnsetValues;
 use crate::base::event::value::{Value, ValueType, read_bits};
+use crate::base::report::event_record::{FixedEncoding, FixedField};
 use crate::base::text::unescape::until_nul;
 use user_text::UserTextField;
 
@@ -240,6 +241,18 @@ impl Field {
                 }
             }
         }
+    }
+
+    /// Returns its place if it is an integer or text of a fixed size.
+    pub fn fixed_field(&self) -> Option<FixedField> {
+        let encoding = match self.kind {
+            FieldKind::Int | FieldKind::Pointer if ![1, 2, 4, 8].contains(&self.size) => None,
+            FieldKind::Int if self.signed => Some(FixedEncoding::Signed),
+            FieldKind::Int | FieldKind::Pointer => Some(FixedEncoding::Unsigned),
+            FieldKind::Chars => Some(FixedEncoding::Text),
+            _ => None,
+        };
+        encoding.map(|encoding| FixedField { offset: self.offset, size: self.size, encoding })
     }
 
     /// Returns the bytes of a dynamic field, terminator included; None if the field is not dynamic.

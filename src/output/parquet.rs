@@ -18,6 +18,7 @@
 
 mod bits;
 mod column;
+mod column_kind;
 mod delta;
 mod dictionary;
 mod event;
@@ -26,11 +27,13 @@ mod pages;
 mod place;
 mod rows;
 mod schema;
+mod staging;
 mod table;
 
 use super::text::{TextOptions, stats_text};
 use crate::base::report::coverage::Coverage;
 use crate::base::report::draw::{Cell, Draw, EventLine, Level, OpenedEvent, Report, Stamp, Stats};
+use crate::base::report::event_record::EventRecord;
 use crate::base::report::metric::MetricTable;
 use crate::base::text::message::message;
 use crate::base::text::stack_style::StackStyle;
@@ -191,6 +194,23 @@ impl Draw for Parquet {
         let written = self.events.push(event, &mut self.tables, &mut self.context, &self.stacks);
         if let Err(why) = written {
             self.attempt(|_| Err(why));
+        }
+    }
+
+    fn takes_records(&self) -> bool {
+        true
+    }
+
+    fn event_record(&mut self, event: &EventRecord<'_>) -> bool {
+        if self.failure.is_some() {
+            return true;
+        }
+        match self.events.push_record(event, &mut self.tables, &mut self.context) {
+            Ok(is_written) => is_written,
+            Err(why) => {
+                self.attempt(|_| Err(why));
+                true
+            }
         }
     }
 

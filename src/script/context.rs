@@ -70,6 +70,8 @@ pub(super) struct RunContext {
     pub(super) clock: Clock,
     /// Where results go.
     pub(super) out: Box<dyn Draw>,
+    /// Whether `out` takes events as records.
+    takes_records: bool,
     /// Number of events and rows that the script has printed.
     pub(super) printed: u64,
     /// Messages from before the run had an output.
@@ -130,6 +132,7 @@ impl RunContext {
             programs: None,
             unwinder: Unwinder::default(),
             clock,
+            takes_records: out.takes_records(),
             out,
             printed: 0,
             early: EarlyNotes::default(),

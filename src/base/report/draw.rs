@@ -6,6 +6,7 @@ use std::rc::Rc;
 use crate::base::{
     event::value::{Value, ValueType},
     report::coverage::Coverage,
+    report::event_record::EventRecord,
     report::frame::Frame,
     report::metric::{MetricKind, MetricTable},
 };
@@ -335,6 +336,14 @@ pub trait Draw {
     fn opened(&mut self, _events: &[OpenedEvent]) {}
     /// Prints one event immediately.
     fn event(&mut self, _event: &mut EventLine<'_>) {}
+    /// Returns whether the output has a use for [`Draw::event_record`].
+    fn takes_records(&self) -> bool {
+        false
+    }
+    /// Prints one event, or returns false if the output needs the [`EventLine`] of this event.
+    fn event_record(&mut self, _event: &EventRecord<'_>) -> bool {
+        false
+    }
     /// Prints the parts of one report under one time line; prints nothing if `parts` is empty.
     fn report(&mut self, _stamp: Stamp, _parts: &[Report]) {}
     /// Receives the measurements of an interval: all rows, with their distributions.

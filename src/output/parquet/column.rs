@@ -3,8 +3,9 @@
 //! Scalars and lists are optional. Definition and repetition levels follow Dremel, as the format
 //! describes them: <https://parquet.apache.org/docs/file-format/nestedencoding/>.
 
+use super::column_kind::ColumnKind;
 use super::dictionary::Dictionary;
-use super::numbers::Numbers;
+use super::numbers::{Numbers, extremes};
 use super::pages::{ChunkEnd, ChunkPages, DictionaryPage, PageEncoder, PageLevels, PageValues};
 use crate::base::report::draw::Bucket;
 use parquet::data_type::{BoolType, DataType, DoubleType, Int64Type};
@@ -13,50 +14,6 @@ use parquet::file::statistics::Statistics;
 use parquet::file::writer::{SerializedColumnWriter, SerializedRowGroupWriter};
 use parquet::schema::types::ColumnDescPtr;
 use std::io::Write;
-
-/// The type of a column's values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ColumnKind {
-    /// No value was seen yet; the column is not part of a file.
-    Unknown,
-    Bool,
-    Int,
-    Uint,
-    Double,
-    /// Microseconds since the Unix epoch, UTC.
-    Time,
-    /// Nanoseconds of a clock, which grow by small steps.
-    Clock,
-    /// Text in UTF-8.
-    Text,
-    Bytes,
-    /// A list of signed integers.
-    Ints,
-    /// A list of unsigned integers.
-    Uints,
-    /// A list of texts.
-    Texts,
-    /// A list of `(low, high, count)`.
-    Buckets,
-}
-
-impl ColumnKind {
-    /// Returns the kind that has the values of both: text if no other does.
-    pub(super) fn join(self, other: ColumnKind) -> ColumnKind {
-        use ColumnKind::{Double, Int, Text, Uint, Unknown};
-        match (self, other) {
-            (one, other) if one == other => one,
-            (Unknown, one) | (one, Unknown) => one,
-            (Double, Int | Uint) | (Int | Uint, Double) => Double,
-            _ => Text,
-        }
-    }
-
-    pub(super) fn is_list(self) -> bool {
-        use ColumnKind::{Buckets, Ints, Texts, Uints};
-        matches!(self, Ints | Uints | Texts | Buckets)
-    }
-}
 
 /// A column.
 pub(super) struct ParquetColumn {
@@ -152,7 +109,7 @@ impl ParquetColumn {
             ColumnKind::Text | ColumnKind::Bytes => self.texts.push(b""),
             ColumnKind::Double => self.doubles.push(0.0),
             ColumnKind::Bool => self.bools.push(false),
-            ColumnKind::Int | ColumnKind::Uint => self.numbers.page.push(0),
+            ColumnKind::Int | ColumnKind::Uint => self.numbers.push(0),
             _ => self.integers.push(0),
         }
     }
@@ -161,7 +118,7 @@ impl ParquetColumn {
     #[inline]
     pub(super) fn push_int(&mut self, value: i64) {
         self.defined();
-        self.numbers.page.push(value);
+        self.numbers.push(value);
     }
 
     /// Appends a value of kind `Time` or `Clock`.
@@ -169,6 +126,27 @@ impl ParquetColumn {
     pub(super) fn push_time(&mut self, value: i64) {
         self.defined();
         self.integers.push(value);
+    }
+
+    /// Appends values of kind `Int`, or the bits of values of kind `Uint`.
+    #[inline]
+    pub(super) fn push_integers(&mut self, values: impl ExactSizeIterator<Item = i64>) {
+        self.defined_rows(values.len());
+        self.numbers.push_all(values);
+    }
+
+    /// Appends values of kind `Time` or `Clock`.
+    #[inline]
+    pub(super) fn push_times(&mut self, values: impl ExactSizeIterator<Item = i64>) {
+        self.defined_rows(values.len());
+        self.integers.extend(values);
+    }
+
+    /// Appends texts that end at their first NUL.
+    #[inline]
+    pub(super) fn push_names(&mut self, names: impl ExactSizeIterator<Item = [u8; 16]>) {
+        self.defined_rows(names.len());
+        self.texts.push_names(names);
     }
 
     pub(super) fn push_double(&mut self, value: f64) {
@@ -217,9 +195,14 @@ impl ParquetColumn {
 
     #[inline]
     fn defined(&mut self) {
-        self.rows += 1;
+        self.defined_rows(1);
+    }
+
+    #[inline]
+    fn defined_rows(&mut self, rows: usize) {
+        self.rows += rows;
         if !self.definitions.is_empty() {
-            self.definitions.push(1);
+            self.definitions.resize(self.definitions.len() + rows, 1);
         }
     }
 
@@ -268,10 +251,12 @@ impl ParquetColumn {
             definitions => PageLevels::Optional(definitions),
         };
         let values = match self.kind {
-            ColumnKind::Int | ColumnKind::Uint if self.numbers.index_page() => {
+            ColumnKind::Int | ColumnKind::Uint if self.numbers.is_plain() => {
+                PageValues::Deltas(&self.numbers.page)
+            }
+            ColumnKind::Int | ColumnKind::Uint => {
                 PageValues::Indices(&self.numbers.indices, self.numbers.entries.len())
             }
-            ColumnKind::Int | ColumnKind::Uint => PageValues::Deltas(&self.numbers.page),
             ColumnKind::Time | ColumnKind::Clock => PageValues::Deltas(&self.integers),
             ColumnKind::Text | ColumnKind::Bytes | ColumnKind::Texts => {
                 PageValues::Indices(&self.texts.indices, self.texts.entries())
@@ -279,7 +264,8 @@ impl ParquetColumn {
             _ => return Ok(()),
         };
         if let PageValues::Deltas(numbers) = values {
-            self.extremes.extend(extremes(numbers, self.kind).into_iter().flatten());
+            let is_unsigned = self.kind == ColumnKind::Uint;
+            self.extremes.extend(extremes(numbers, is_unsigned).into_iter().flatten());
         }
         encoder.push_page(&mut self.pages, &levels, &values)?;
         self.forget_page();
@@ -336,17 +322,18 @@ impl ParquetColumn {
 
     /// Returns the least and the largest number, by which readers skip row groups.
     fn statistics(&self) -> Option<Statistics> {
-        let of_pages = extremes(&self.extremes, self.kind);
-        let of_entries = extremes(&self.numbers.entries, self.kind);
+        let is_unsigned = self.kind == ColumnKind::Uint;
+        let of_pages = extremes(&self.extremes, is_unsigned);
+        let of_entries = extremes(&self.numbers.entries, is_unsigned);
         let all: Vec<i64> = of_pages.into_iter().chain(of_entries).flatten().collect();
-        let [least, most] =
-            extremes(&all, self.kind).map_or([None; 2], |extremes| extremes.map(Some));
+        let extremes = extremes(&all, is_unsigned);
+        let [least, most] = extremes.map_or([None; 2], |extremes| extremes.map(Some));
         Some(Statistics::int64(least, most, None, Some(self.nulls), false))
     }
 
     /// Forgets the values of the page in progress; keeps their memory.
     fn forget_page(&mut self) {
-        self.numbers.page.clear();
+        self.numbers.clear_page();
         self.integers.clear();
         self.doubles.clear();
         self.bools.clear();
@@ -366,15 +353,6 @@ impl ParquetColumn {
         self.texts.clear();
         self.extremes.clear();
     }
-}
-
-/// Returns the least and the largest of some numbers of a column of this kind; none of none.
-fn extremes(numbers: &[i64], kind: ColumnKind) -> Option<[i64; 2]> {
-    // Unsigned numbers are in order as signed ones if their highest bit is inverted.
-    let flip = if kind == ColumnKind::Uint { i64::MIN } else { 0 };
-    let least = numbers.iter().map(|number| number ^ flip).min()?;
-    let most = numbers.iter().map(|number| number ^ flip).max()?;
-    Some([least ^ flip, most ^ flip])
 }
 
 /// Writes the next column of a row group.

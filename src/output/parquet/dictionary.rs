@@ -1,11 +1,14 @@
 //! The texts of a column, each different one stored once.
 
+use crate::base::text::unescape::until_nul;
 use hashbrown::HashTable;
 use std::borrow::Cow;
 use std::hash::{BuildHasher as _, RandomState};
 
 /// Entries of the cache of recent texts.
 const RECENT: usize = 64;
+/// Names whose indices are looked up before they are appended.
+const TOGETHER: usize = 64;
 
 /// Texts, as indices into a list of the different ones.
 pub(super) struct Dictionary {
@@ -19,6 +22,8 @@ pub(super) struct Dictionary {
     hasher: RandomState,
     /// Short texts with their indices, by a hash of the text. The names of tasks are found here.
     recent: Box<[Option<(ShortText, u32)>]>,
+    /// Names as records have them, with their indices, by a hash of the name.
+    names: Box<[RecentName]>,
     /// The index of the last text that is not short.
     last_long: u32,
 }
@@ -43,13 +48,26 @@ impl ShortText {
         };
         Some(ShortText { length, words })
     }
+}
 
-    /// Returns its place in the cache.
-    fn slot(&self) -> usize {
-        let [first, last] = self.words;
-        let mixed = (first ^ last.rotate_left(25)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        (mixed >> 32) as usize % RECENT
-    }
+/// A name: all 16 bytes of its field, and the index of the text in it.
+#[derive(Clone, Copy)]
+struct RecentName {
+    words: [u64; 2],
+    index: Option<u32>,
+}
+
+#[inline]
+fn words_of(name: &[u8; 16]) -> [u64; 2] {
+    let both = u128::from_le_bytes(*name);
+    [both as u64, (both >> 64) as u64]
+}
+
+/// Returns the place of a text in a cache.
+#[inline]
+fn slot_of([first, last]: [u64; 2]) -> usize {
+    let mixed = (first ^ last.rotate_left(25)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> 32) as usize % RECENT
 }
 
 impl Default for Dictionary {
@@ -61,6 +79,7 @@ impl Default for Dictionary {
             by_text: HashTable::new(),
             hasher: RandomState::new(),
             recent: Box::new([]),
+            names: Box::new([]),
             last_long: 0,
         }
     }
@@ -71,10 +90,49 @@ impl Dictionary {
     #[inline]
     pub(super) fn push(&mut self, text: &[u8]) {
         let Some(short) = ShortText::of(text) else { return self.push_long(text, true) };
-        match self.recent.get(short.slot()) {
+        match self.recent.get(slot_of(short.words)) {
             Some(Some((recent, index))) if *recent == short => self.indices.push(*index),
             _ => self.push_short(text, short),
         }
+    }
+
+    /// Appends texts that end at their first NUL.
+    #[inline]
+    pub(super) fn push_names(&mut self, mut names: impl ExactSizeIterator<Item = [u8; 16]>) {
+        if self.names.is_empty() {
+            self.names = vec![RecentName { words: [0; 2], index: None }; RECENT].into();
+        }
+        while names.len() > 0 {
+            // Uses an array: the length of a vector would be stored and loaded for each name.
+            let (mut found, mut count, mut missed) = ([0; TOGETHER], 0, None);
+            for (place, name) in found.iter_mut().zip(names.by_ref()) {
+                let words = words_of(&name);
+                match self.names.get(slot_of(words)) {
+                    Some(RecentName { words: recent, index: Some(index) }) if *recent == words => {
+                        *place = *index;
+                        count += 1;
+                    }
+                    _ => {
+                        missed = Some(name);
+                        break;
+                    }
+                }
+            }
+            self.indices.extend_from_slice(found.get(..count).unwrap_or_default());
+            let missed = missed.map(|name| self.add_name(name));
+            self.indices.extend(missed);
+        }
+    }
+
+    /// Returns the index of a name that is not in the cache of names, and adds it there.
+    #[inline(never)]
+    fn add_name(&mut self, name: [u8; 16]) -> u32 {
+        let index = self.find_or_add(until_nul(&name), true);
+        let words = words_of(&name);
+        if let Some(place) = self.names.get_mut(slot_of(words)) {
+            *place = RecentName { words, index: Some(index) };
+        }
+        index
     }
 
     /// Appends bytes unchanged.
@@ -89,7 +147,7 @@ impl Dictionary {
         if self.recent.is_empty() {
             self.recent = vec![None; RECENT].into();
         }
-        if let Some(place) = self.recent.get_mut(short.slot()) {
+        if let Some(place) = self.recent.get_mut(slot_of(short.words)) {
             *place = Some((short, index));
         }
         self.indices.push(index);
@@ -144,6 +202,7 @@ impl Dictionary {
         self.page.clear();
         self.by_text.clear();
         self.recent.fill(None);
+        self.names.iter_mut().for_each(|name| name.index = None);
     }
 }
 
@@ -178,6 +237,20 @@ mod tests {
         assert_eq!((texts.len(), texts.bytes()), (0, 0));
         texts.push(b"sh");
         assert_eq!(texts.indices, [0]);
+    }
+
+    #[test]
+    fn names_end_at_their_nul_and_share_the_entries_of_texts() {
+        let mut texts = Dictionary::default();
+        let name = |text: &[u8]| std::array::from_fn(|at| text.get(at).copied().unwrap_or(0));
+        for round in 0..2 {
+            texts.push(b"bash");
+            let names = [&b"bash"[..], b"", b"bash\0garbage", b"sixteen bytes ok", b"bash\0other"];
+            texts.push_names(names.map(name).into_iter());
+            assert_eq!(texts.indices, [0, 0, 1, 0, 2, 0], "round {round}");
+            assert_eq!(texts.entries(), 3);
+            texts.clear();
+        }
     }
 
     #[test]

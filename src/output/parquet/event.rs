@@ -2,27 +2,20 @@
 //! fields.
 
 use super::Tables;
-use super::column::{ColumnKind, ParquetColumn};
+use super::column::ParquetColumn;
+use super::column_kind::ColumnKind;
 use super::place::folder_name;
 use super::rows::{kind_of_cell, push_cell};
+use super::staging::SAMPLE;
 use super::table::{ParquetTable, TableContext};
 use crate::base::event::value::{Value, ValueType};
 use crate::base::report::draw::{Cell, EventLine, EventText, OpenedEvent};
+use crate::base::report::event_record::EventRecord;
 use crate::base::text::field;
 use crate::base::text::stack_style::StackStyle;
 use anyhow::Result;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-
-/// Columns of every event, before its own.
-const SAMPLE: [(&str, ColumnKind); 6] = [
-    ("time", ColumnKind::Time),
-    ("clock_ns", ColumnKind::Clock),
-    ("cpu", ColumnKind::Int),
-    ("pid", ColumnKind::Int),
-    ("tid", ColumnKind::Int),
-    ("comm", ColumnKind::Text),
-];
 
 /// The tables of events.
 #[derive(Default)]
@@ -47,6 +40,7 @@ impl EventTables {
         for event in events {
             let index = self.table(&event.name, tables);
             let Some((table, _)) = tables.all.get_mut(index) else { continue };
+            table.append_staged();
             let mut taken: Vec<usize> = (0..SAMPLE.len()).collect();
             for (name, value) in &event.fields {
                 let place = table.column(name, taken.len(), &taken);
@@ -74,6 +68,7 @@ impl EventTables {
         let known = event.role.and_then(|role| self.settled.get(role).copied().flatten());
         let index = known.unwrap_or_else(|| self.table(event.name, tables));
         let Some((table, _)) = tables.all.get_mut(index) else { return Ok(()) };
+        table.append_staged();
         table.begin_row(event.stamp.wall_ns, context)?;
         let is_plain = !has_additions(event);
         let filled = if is_plain && (known.is_some() || are_settled(event.fields, table)) {
@@ -92,6 +87,30 @@ impl EventTables {
             self.push_unsettled(event, stacks, table, context)?
         };
         if table.end_row(filled, context)? { tables.check(index, context) } else { Ok(()) }
+    }
+
+    /// Appends an event whose fields are known to have the columns behind the sample. Returns false
+    /// if [`EventTables::push`] has to look for them.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub(super) fn push_record(
+        &mut self,
+        event: &EventRecord<'_>,
+        tables: &mut Tables,
+        context: &mut TableContext,
+    ) -> Result<bool> {
+        let known = self.settled.get(event.role).copied().flatten();
+        let Some(index) = known else { return Ok(false) };
+        let Some((table, _)) = tables.all.get_mut(index) else { return Ok(false) };
+        if !table.takes(event) {
+            return Ok(false);
+        }
+        table.begin_row(event.wall_ns, context)?;
+        if table.stage(event, context)? {
+            tables.check(index, context)?;
+        }
+        Ok(true)
     }
 
     /// Notes that events of a role have the columns behind the sample of a table.

@@ -246,7 +246,7 @@ fn push_levels(out: &mut Vec<u8>, levels: &[i16], most: u32) {
         Some(first) if levels.iter().all(|level| level == first) => {
             push_run(out, levels.len(), u32::from(first.unsigned_abs()), width);
         }
-        _ => push_packed(out, levels.iter().map(|level| u32::from(level.unsigned_abs())), width),
+        _ => push_packed(out, levels, |level| level.unsigned_abs().into(), width),
     });
 }
 
@@ -268,7 +268,7 @@ fn push_indices(out: &mut Vec<u8>, indices: &[u32], width: u32) {
         Some((first, rest)) if rest.iter().all(|index| index == first) => {
             push_run(out, indices.len(), *first, width);
         }
-        _ => push_packed(out, indices.iter().copied(), width),
+        _ => push_packed(out, indices, |index| index, width),
     }
 }
 

@@ -1,7 +1,8 @@
 //! Rows of reports: tables, single rows, histograms, measured latencies, coverage.
 
 use super::Parquet;
-use super::column::{ColumnKind, ParquetColumn};
+use super::column::ParquetColumn;
+use super::column_kind::ColumnKind;
 use super::place::folder_name;
 use super::table::ParquetTable;
 use crate::base::report::draw::{Bucket, Cell, DrawnHistogram, Report, Stamp};

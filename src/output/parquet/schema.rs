@@ -1,6 +1,7 @@
 //! The columns of a table as the schema of a file has them.
 
-use super::column::{ColumnKind, ParquetColumn};
+use super::column::ParquetColumn;
+use super::column_kind::ColumnKind;
 use parquet::basic::{ConvertedType, LogicalType, Repetition, TimeUnit, Type as Physical};
 use parquet::errors::Result;
 use parquet::schema::types::{Type, TypePtr};

@@ -1,8 +1,11 @@
 //! One table: its columns, the rows that wait for the next row group, and the file in progress.
 
-use super::column::{ColumnKind, ParquetColumn};
+use super::column::ParquetColumn;
+use super::column_kind::ColumnKind;
 use super::pages::{LEVEL, PageEncoder};
 use super::place::{self, Partition};
+use super::staging::{STAGED, StagedEvents};
+use crate::base::report::event_record::EventRecord;
 use crate::output::file::AtomicFile;
 use anyhow::{Context as _, Result};
 use parquet::basic::{Compression, Encoding, ZstdLevel};
@@ -22,6 +25,7 @@ pub(super) const ROWS: usize = 1 << 16;
 const PAGE_ROWS: usize = 1 << 13;
 /// Rows between two checks of the memory that a table takes.
 pub(super) const CHECKED: usize = 256;
+const _: () = assert!(CHECKED.is_multiple_of(STAGED), "a batch ends before a check");
 const DAY_NS: i64 = 86_400_000_000_000;
 
 /// A table.
@@ -29,8 +33,10 @@ pub(super) struct ParquetTable {
     /// The path below the folder: kind and name.
     path: PathBuf,
     pub(super) columns: Vec<ParquetColumn>,
-    /// Number of rows that are not written yet.
+    /// Number of rows in the columns, which are not written yet.
     pub(super) rows: usize,
+    /// Further rows; none while other rows are appended.
+    staged: StagedEvents,
     /// Day of these rows and of the file, counted from the Unix epoch.
     day: i64,
     /// Wall-clock time of the first row since the last file.
@@ -74,7 +80,17 @@ impl TableContext {
 impl ParquetTable {
     /// Returns an empty table. Its first column is the time of a row.
     pub(super) fn new(path: PathBuf, columns: Vec<ParquetColumn>) -> ParquetTable {
-        ParquetTable { path, columns, rows: 0, day: 0, first_ns: 0, since: None, file: None }
+        let staged = StagedEvents::default();
+        ParquetTable {
+            path,
+            columns,
+            rows: 0,
+            staged,
+            day: 0,
+            first_ns: 0,
+            since: None,
+            file: None,
+        }
     }
 
     /// Prepares for a row of this time: rows of another day belong to another file.
@@ -101,12 +117,69 @@ impl ParquetTable {
     /// The file cannot be written.
     #[inline]
     pub(super) fn end_row(&mut self, filled: usize, context: &mut TableContext) -> Result<bool> {
-        self.rows += 1;
+        self.add_rows(1, filled);
+        self.check_rows(context)
+    }
+
+    /// Counts rows with values in `filled` columns: the others get null.
+    #[inline]
+    fn add_rows(&mut self, added: usize, filled: usize) {
+        self.rows += added;
         if filled < self.columns.len() {
-            for column in self.columns.iter_mut().filter(|column| column.rows < self.rows) {
-                column.push_null();
+            for column in &mut self.columns {
+                (column.rows..self.rows).for_each(|_| column.push_null());
             }
         }
+    }
+
+    /// Returns whether an event with this layout can be staged.
+    #[inline]
+    pub(super) fn takes(&mut self, event: &EventRecord<'_>) -> bool {
+        self.staged.fits(event) || {
+            self.append_staged();
+            self.staged.take_layout(event, &self.columns)
+        }
+    }
+
+    /// Stages an event that the table takes; its row has begun. Returns whether the table's memory
+    /// is to be checked.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    #[inline]
+    pub(super) fn stage(
+        &mut self,
+        event: &EventRecord<'_>,
+        context: &mut TableContext,
+    ) -> Result<bool> {
+        self.staged.push(event);
+        if !(self.rows + self.staged.len()).is_multiple_of(STAGED) {
+            return Ok(false);
+        }
+        self.append_batch();
+        self.check_rows(context)
+    }
+
+    /// Appends the staged events to the columns, whose kinds may change from now on.
+    #[inline]
+    pub(super) fn append_staged(&mut self) {
+        self.append_batch();
+        self.staged.clear();
+    }
+
+    /// Appends the staged events to the columns.
+    fn append_batch(&mut self) {
+        let added = self.staged.len();
+        if added > 0 {
+            let filled = self.staged.append_to(&mut self.columns);
+            self.add_rows(added, filled);
+        }
+    }
+
+    /// Ends a page or a row group that is complete. Returns whether the table's memory is to be
+    /// checked.
+    #[inline]
+    fn check_rows(&mut self, context: &mut TableContext) -> Result<bool> {
         if !self.rows.is_multiple_of(CHECKED) {
             return Ok(false);
         }
@@ -184,7 +257,7 @@ impl ParquetTable {
 
     /// Returns the memory that the rows take.
     pub(super) fn bytes(&self) -> usize {
-        self.columns.iter().map(ParquetColumn::bytes).sum()
+        self.staged.bytes() + self.columns.iter().map(ParquetColumn::bytes).sum::<usize>()
     }
 
     /// Returns when the first row was added that is not in a finished file.
@@ -197,6 +270,7 @@ impl ParquetTable {
     /// # Errors
     /// The file cannot be written.
     pub(super) fn write_rows(&mut self, context: &mut TableContext) -> Result<()> {
+        self.append_batch();
         if self.rows == 0 {
             return Ok(());
         }
@@ -232,9 +306,7 @@ impl ParquetTable {
     /// The file cannot be written.
     pub(super) fn finish(&mut self, context: &mut TableContext) -> Result<()> {
         self.since = None;
-        if self.rows > 0 {
-            self.write_rows(context)?;
-        }
+        self.write_rows(context)?;
         let Some(mut file) = self.file.take() else { return Ok(()) };
         file.writer.finish().map_err(|why| file_error(why, &file.path))?;
         context.bytes += file.writer.bytes_written() as u64;
@@ -246,6 +318,7 @@ impl ParquetTable {
     pub(super) fn abandon(&mut self) {
         self.file = None;
         self.rows = 0;
+        self.staged.clear();
         self.columns.iter_mut().for_each(ParquetColumn::clear);
     }
 }

@@ -12,6 +12,8 @@ use parquet::record::{Field, Row};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+mod records;
+
 fn look() -> TextOptions {
     TextOptions {
         zone: TimeZone::UTC,

@@ -4,12 +4,13 @@ use std::rc::Rc;
 
 use super::RunContext;
 use crate::base::event::slot::Slot;
-use crate::base::event::value::{Value as Field, emptied};
+use crate::base::event::value::{Value, emptied};
 use crate::base::report::draw::{Cell, DetailPosition, EventLine, EventText, FLAG_FIELDS, Level};
+use crate::base::report::event_record::{EventRecord, FixedField};
 use crate::base::report::frame::Frame;
 use crate::base::text::unescape::until_nul;
 use crate::decode::flags;
-use crate::decode::format::Format;
+use crate::decode::format::{Field, Format};
 use crate::event::kind::{Event, has_fields};
 use crate::event::sample_field::counts_of;
 use crate::script::vm::guard::pause::off_the_clock;
@@ -25,6 +26,13 @@ pub(in crate::script) struct EmitExtras<'a> {
     pub(in crate::script) detail: Option<DetailPosition>,
 }
 
+impl EmitExtras<'_> {
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.text.is_none() && self.extra.is_empty() && self.detail.is_none()
+    }
+}
+
 /// Facts about the event of a role that its printing needs, looked up once.
 pub(super) struct PrintedRole {
     event: Rc<Event>,
@@ -35,6 +43,25 @@ pub(super) struct PrintedRole {
     fields: Option<usize>,
     /// Indexes of the [`FLAG_FIELDS`] in the kernel's format, if it has one.
     common: Option<[Option<usize>; 2]>,
+    /// The places of its fields, if all have fixed ones.
+    layout: Option<FixedLayout>,
+}
+
+/// Places of the fields in each record of an event.
+struct FixedLayout {
+    fields: Vec<FixedField>,
+    /// Minimum size of a record that has all of them.
+    size: usize,
+}
+
+impl FixedLayout {
+    fn of(event: &Event) -> Option<FixedLayout> {
+        let format = event.format().filter(|_| event.counted.is_empty())?;
+        let own = format.fields.iter().filter(|field| !field.common);
+        let fields: Vec<FixedField> = own.map(Field::fixed_field).collect::<Option<_>>()?;
+        let size = fields.iter().map(FixedField::end).max().unwrap_or_default();
+        Some(FixedLayout { fields, size })
+    }
 }
 
 impl PrintedRole {
@@ -46,7 +73,8 @@ impl PrintedRole {
         });
         let own = |format: &Format| format.fields.iter().filter(|field| !field.common).count();
         let fields = event.format().map(|format| own(format) + event.counted.len());
-        PrintedRole { event: event.clone(), is_counter, fields, common }
+        let layout = FixedLayout::of(event);
+        PrintedRole { event: event.clone(), is_counter, fields, common, layout }
     }
 
     /// Returns the [`FLAG_FIELDS`] of a record, or None if its event has no format of the kernel.
@@ -54,7 +82,7 @@ impl PrintedRole {
         let format = self.event.kind().raw_format()?;
         let value =
             |at: Option<usize>| match at.and_then(|at| format.fields.get(at)?.read(raw).ok()) {
-                Some(Field::Uint(n)) => n as u8,
+                Some(Value::Uint(n)) => n as u8,
                 _ => 0,
             };
         self.common.map(|common| common.map(value))
@@ -91,15 +119,58 @@ impl RunContext {
             return;
         }
         let chain = if self.no_stacks { &[] } else { chain };
+        if self.takes_records && extras.is_empty() && self.emit_record(slot, raw, chain) {
+            return;
+        }
+        self.emit_line(slot, raw, chain, extras);
+    }
+
+    /// Prints an event without reading its fields. Returns false if the event or the output needs
+    /// [`RunContext::emit_line`].
+    #[inline]
+    fn emit_record(&mut self, slot: &Slot, raw: &[u8], chain: &[u64]) -> bool {
+        if !chain.is_empty() || self.weight.get() > 1.0 {
+            return false;
+        }
+        let comm = self.comm_of_slot(slot);
+        let role = slot.ev as usize;
+        let (Some(event), Some(printed)) = (self.roles.get(role), self.printed_roles.get(role))
+        else {
+            return false;
+        };
+        let Some(layout) = printed.layout.as_ref().filter(|_| Rc::ptr_eq(event, &printed.event))
+        else {
+            return false;
+        };
+        let Some(bytes) = raw.get(..layout.size) else { return false };
+        let clock_ns = self.clock.clock_ns(slot.time);
+        let is_printed = self.out.event_record(&EventRecord {
+            wall_ns: self.clock.wall_ns(clock_ns),
+            clock_ns,
+            comm,
+            pid: slot.pid,
+            tid: slot.tid,
+            cpu: slot.cpu.into(),
+            role,
+            fields: &layout.fields,
+            bytes,
+        });
+        self.printed += u64::from(is_printed);
+        is_printed
+    }
+
+    /// Prints an event with all that is known about it.
+    #[inline(never)]
+    fn emit_line(&mut self, slot: &Slot, raw: &[u8], chain: &[u64], extras: EmitExtras<'_>) {
         let Some(role) = self.printed_role(slot.ev as usize) else { return };
         let event = &role.event;
         let stack = self.name_frames(slot, chain);
         let comm = self.comm_of_slot(slot);
         let weighed = self.weighed(extras.extra);
         let counts = counts_with_names(event, raw);
-        let mut fields: Vec<(&str, Field<'_>)> = std::mem::take(&mut self.fields);
+        let mut fields: Vec<(&str, Value<'_>)> = std::mem::take(&mut self.fields);
         read_fields(event, slot, raw, &mut fields);
-        fields.extend(counts.iter().map(|(name, count)| (name.as_str(), Field::Uint(*count))));
+        fields.extend(counts.iter().map(|(name, count)| (name.as_str(), Value::Uint(*count))));
         let print = event.format().and_then(|f| self.texts.printer(slot.ev as usize, f, raw));
         let common = role.common_of(raw);
         let flags = common.map_or(flags::UNKNOWN, |[flags, preempt_count]| {
@@ -136,7 +207,7 @@ impl RunContext {
             stack: &stack,
         });
         self.frames = stack;
-        self.fields = emptied(fields, ("", Field::Int(0)));
+        self.fields = emptied(fields, ("", Value::Int(0)));
         // A closed output is detected at the next report.
         let _ = self.out.flush_if_large();
     }
@@ -196,13 +267,13 @@ fn read_fields<'a>(
     event: &'a Event,
     slot: &Slot,
     raw: &'a [u8],
-    out: &mut Vec<(&'a str, Field<'a>)>,
+    out: &mut Vec<(&'a str, Value<'a>)>,
 ) {
     if let Some(format) = event.format() {
         return format.read_each(raw, |_, field, value| out.push((&field.name, value)));
     }
-    out.extend([("period", Field::Uint(slot.period)), ("ip", Field::Pointer(slot.ip))]);
-    out.extend((slot.addr != 0).then_some(("addr", Field::Pointer(slot.addr))));
+    out.extend([("period", Value::Uint(slot.period)), ("ip", Value::Pointer(slot.ip))]);
+    out.extend((slot.addr != 0).then_some(("addr", Value::Pointer(slot.addr))));
 }
 
 /// Returns the counts of an event's group, by the names of their fields.

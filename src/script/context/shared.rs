@@ -54,7 +54,10 @@ impl SharedContext {
 
     /// Sets where results and messages go.
     pub fn set_output(&self, out: Box<dyn Draw>) {
-        self.with(|context| context.out = out);
+        self.with(|context| {
+            context.takes_records = out.takes_records();
+            context.out = out;
+        });
     }
 
     /// Discards all further output.
