@@ -10,6 +10,7 @@ pub(in crate::output) mod export;
 mod exposition;
 mod labels;
 mod names;
+mod number_family;
 mod store;
 
 pub use exposition::{ExpositionFormat, expose};

@@ -2,6 +2,7 @@
 
 use super::exponential::SCHEMA;
 use super::names::identifier;
+use super::number_family::{FamilyWriter, NumberType};
 use super::store::{
     FamilyShape, Labels, MetricFamily, MetricStore, MonitorCounts, OPEN_HELP, SeriesValue, UP_HELP,
 };
@@ -71,7 +72,8 @@ impl ExpositionFormat {
 /// Returns all families in a format.
 pub fn expose(store: &Arc<Mutex<MetricStore>>, format: ExpositionFormat) -> Vec<u8> {
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Exposed(store.clone())));
+    let numbers = format == ExpositionFormat::Text;
+    registry.register_collector(Box::new(Exposed { store: store.clone(), numbers }));
     match format {
         ExpositionFormat::Text => {
             let mut page = String::new();
@@ -80,19 +82,68 @@ pub fn expose(store: &Arc<Mutex<MetricStore>>, format: ExpositionFormat) -> Vec<
             page.into_bytes()
         }
         ExpositionFormat::Protobuf => {
-            prometheus_protobuf::encode_to_vec(&registry).unwrap_or_default()
+            let mut page = Vec::new();
+            let store = store.lock().unwrap_or_else(PoisonError::into_inner);
+            store.families.iter().for_each(|(name, family)| push_numbers(&mut page, name, family));
+            drop(store);
+            page.extend(prometheus_protobuf::encode_to_vec(&registry).unwrap_or_default());
+            page
         }
     }
 }
 
+/// Returns all families as the library encodes them.
+#[cfg(test)]
+pub(super) fn expose_by_library(store: &Arc<Mutex<MetricStore>>) -> Vec<u8> {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Exposed { store: store.clone(), numbers: true }));
+    prometheus_protobuf::encode_to_vec(&registry).unwrap_or_default()
+}
+
+/// Appends a family as protobuf if it has numbers.
+fn push_numbers(page: &mut Vec<u8>, name: &str, family: &MetricFamily) {
+    let Some(of) = number_type(family) else { return };
+    let unit = if base_name(name, family.unit).1 { family.unit } else { "" };
+    let mut writer = FamilyWriter::new(of, name, &family.help, unit);
+    for (labels, value) in &family.series {
+        if let SeriesValue::Number(value) = value {
+            writer.push(labels, *value);
+        }
+    }
+    writer.finish(page);
+}
+
+fn number_type(family: &MetricFamily) -> Option<NumberType> {
+    match family.shape {
+        FamilyShape::Counter => Some(NumberType::COUNTER),
+        FamilyShape::Gauge => Some(NumberType::GAUGE),
+        FamilyShape::Exponential(_) | FamilyShape::Buckets => None,
+    }
+}
+
+/// Returns a name without its unit, and whether it has one.
+fn base_name<'a>(name: &'a str, unit: &str) -> (&'a str, bool) {
+    let base = name.strip_suffix(unit).and_then(|base| base.strip_suffix('_'));
+    match base.filter(|_| !unit.is_empty()) {
+        Some(base) => (base, true),
+        None => (name, false),
+    }
+}
+
 #[derive(Debug)]
-struct Exposed(Arc<Mutex<MetricStore>>);
+struct Exposed {
+    store: Arc<Mutex<MetricStore>>,
+    /// Whether families of numbers are included.
+    numbers: bool,
+}
 
 impl Collector for Exposed {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let store = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
         for (name, family) in &store.families {
-            encode_family(&mut encoder, name, family)?;
+            if self.numbers || number_type(family).is_none() {
+                encode_family(&mut encoder, name, family)?;
+            }
         }
         for (monitor, counts) in &store.monitors {
             encode_counts(&mut encoder, monitor, counts, &store)?;
@@ -130,16 +181,9 @@ fn encode_family(
         FamilyShape::Exponential(_) | FamilyShape::Buckets => MetricType::Histogram,
     };
     // The encoder appends the unit.
-    let unit = match family.unit {
-        "" => None,
-        unit => Some((unit, Unit::Other(unit.to_owned()))),
-    };
-    let ending = unit.as_ref().map_or(String::new(), |(unit, _)| format!("_{unit}"));
-    let (base, unit) = match name.strip_suffix(&ending) {
-        Some(base) => (base, unit.as_ref().map(|(_, unit)| unit)),
-        None => (name, None),
-    };
-    let mut encoder = encoder.encode_descriptor(base, &family.help, unit, kind)?;
+    let (base, has_unit) = base_name(name, family.unit);
+    let unit = has_unit.then(|| Unit::Other(family.unit.to_owned()));
+    let mut encoder = encoder.encode_descriptor(base, &family.help, unit.as_ref(), kind)?;
     let bounds = family.bounds();
     let mut buckets = Vec::new();
     for (labels, value) in &family.series {

@@ -216,6 +216,29 @@ fn protobuf_has_the_native_histogram_too() {
 }
 
 #[test]
+fn numbers_as_protobuf_are_those_of_the_library() {
+    use prometheus_client::encoding::prometheus_protobuf::prometheus_data_model::MetricFamily;
+    let store = Arc::new(Mutex::new(MetricStore::new(SERIES)));
+    let rows: [(&str, &[f64]); 3] =
+        [("sh", &[3.0, 0.0]), ("", &[9.5, -2.5]), ("a\"\n\u{e9}", &[2f64.powi(60), 1e-9])];
+    let columns = [("calls", MetricKind::Counter), ("delay_us", MetricKind::Gauge)];
+    store.lock().unwrap().add(&interval(vec![table("own", &columns, &rows)]));
+    let page = expose(&store, ExpositionFormat::Protobuf);
+    let sorted = |page: &[u8]| {
+        let (mut rest, mut families) = (page, Vec::new());
+        while !rest.is_empty() {
+            families.push(MetricFamily::decode_length_delimited(&mut rest).unwrap());
+        }
+        families.sort_by(|a, b| a.name.cmp(&b.name));
+        families
+    };
+    let own = sorted(&page);
+    assert_eq!(own, sorted(&exposition::expose_by_library(&store)));
+    let delays = own.iter().find(|family| family.name == "perilune_page_faults_own_delay_seconds");
+    assert_eq!(delays.map(|family| family.metric.len()), Some(3), "{own:?}");
+}
+
+#[test]
 fn histograms_of_scripts_have_the_same_buckets_in_all_series() {
     let row = |label: &str, buckets: &[(f64, u64)], sum| MetricRow {
         labels: vec![label.to_owned()],
