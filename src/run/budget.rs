@@ -40,9 +40,9 @@ const UNMEASURED: &str = "--budget: the cost of an event cannot be measured here
 /// Runnable tasks for each CPU from which on estimates of slices are too low.
 const CROWDED: f64 = 1.5;
 /// The warning that they are.
-const LOW: &str = "--budget: events are on in slices of time, and other tasks keep the CPUs busy: \
-                   the watched tasks cannot catch up on the time that events take, so the \
-                   estimates are low, by up to their error or more; watch fewer events";
+const LOW: &str = "--budget: all CPUs are busy, and tasks are slower while events are on; \
+                   estimates are too low and may be off by more than their errors; watch fewer \
+                   events or raise the budget";
 /// Shortest time between two decisions, in nanoseconds, and the samples that end it.
 const SOON_NS: u64 = 2_000_000;
 const SOON_SAMPLES: u64 = 2000;
@@ -80,8 +80,9 @@ pub(super) struct BudgetKeeper {
     /// events per nanosecond.
     counted: Vec<u64>,
     rate: f64,
-    /// Runnable tasks for each CPU, without this process: the mean of the last slices.
-    crowd: f64,
+    /// Runnable tasks for each CPU, without this process: the mean of the last slices. None if they
+    /// are not known.
+    crowd: Option<f64>,
     weight: Rc<EventWeight>,
     seed: u64,
     has_warned: bool,
@@ -136,7 +137,7 @@ impl BudgetKeeper {
             interval: f64::INFINITY,
             counted: Vec::new(),
             rate: 0.0,
-            crowd: 0.0,
+            crowd: None,
             weight: context.weight(),
             seed: monotonic_ns(),
             has_warned: false,
@@ -258,7 +259,7 @@ impl BudgetKeeper {
 
     /// Warns once if no thinning is enough, and once if estimates of slices are too low.
     fn warn(&mut self, context: &SharedContext) {
-        let is_crowded = self.slices.is_some() && self.crowd >= CROWDED;
+        let is_crowded = self.slices.is_some() && self.crowd >= Some(CROWDED);
         if is_crowded && !std::mem::replace(&mut self.has_warned_of_crowd, true) {
             context.note(Level::Warning, LOW);
         }

@@ -7,7 +7,7 @@ use crate::sys::clock::monotonic_ns;
 use crate::sys::cpus::online_cpus;
 use crate::sys::machine::runnable_tasks;
 
-/// Number of slices from which the number of runnable tasks is taken, about.
+/// Time constant, in slices, of the moving average of runnable tasks.
 const CROWD_SLICES: f64 = 8.0;
 
 impl BudgetKeeper {
@@ -52,9 +52,12 @@ impl BudgetKeeper {
         let off = live.switch_thinned(false);
         live.measure_from(slices.ended(off, on_event_clock(live, next_report)));
         self.slice_ended = live.now();
-        let others = runnable_tasks().unwrap_or(1).saturating_sub(1);
-        let crowd = f64::from(others) / online_cpus().len().max(1) as f64;
-        self.crowd += (crowd - self.crowd) / CROWD_SLICES;
+        if let Some(tasks) = runnable_tasks() {
+            let others = f64::from(tasks.saturating_sub(1));
+            let now = others / online_cpus().len().max(1) as f64;
+            let before = self.crowd.unwrap_or(now);
+            self.crowd = Some(before + (now - before) / CROWD_SLICES);
+        }
     }
 
     /// Lets the records of a slice be read if it is known what they stand for.
@@ -63,7 +66,10 @@ impl BudgetKeeper {
         let report = on_event_clock(live, next_report);
         let Some(slice) = slices.read(monotonic_ns(), report, is_over) else { return };
         live.expand(slice.expansion);
-        self.weight.begin_slice(slice.stands_for, self.controller.slowdown(self.rate, self.crowd));
+        self.weight.begin_slice(
+            slice.stands_for,
+            self.controller.slowdown(self.rate, self.crowd.unwrap_or(1.0)),
+        );
         let stands_for = slice.expansion * self.controller.thinning().one_in as f64;
         self.highest = self.highest.max(stands_for as u64);
     }
