@@ -336,7 +336,7 @@ pub trait Draw {
     fn opened(&mut self, _events: &[OpenedEvent]) {}
     /// Prints one event immediately.
     fn event(&mut self, _event: &mut EventLine<'_>) {}
-    /// Returns whether the output has a use for [`Draw::event_record`].
+    /// Returns whether the output accepts events as records ([`Draw::event_record`]).
     fn takes_records(&self) -> bool {
         false
     }

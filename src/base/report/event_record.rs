@@ -17,7 +17,7 @@ pub struct EventRecord<'a> {
     pub cpu: u32,
     /// Index of the event in the run. Two records with the same index have the same fields.
     pub role: usize,
-    /// Where its own fields are, in format order: all that it can have.
+    /// Places of its own fields, in format order; each record of the event has all of them.
     pub fields: &'a [FixedField],
     /// The start of the record, up to the end of the last of these fields.
     pub bytes: &'a [u8],

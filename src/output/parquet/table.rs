@@ -35,7 +35,7 @@ pub(super) struct ParquetTable {
     pub(super) columns: Vec<ParquetColumn>,
     /// Number of rows in the columns, which are not written yet.
     pub(super) rows: usize,
-    /// Further rows; none while other rows are appended.
+    /// Events that are not in the columns yet; empty whenever a row is appended directly.
     staged: StagedEvents,
     /// Day of these rows and of the file, counted from the Unix epoch.
     day: i64,

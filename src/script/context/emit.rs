@@ -132,7 +132,6 @@ impl RunContext {
         if !chain.is_empty() || self.weight.get() > 1.0 {
             return false;
         }
-        let comm = self.comm_of_slot(slot);
         let role = slot.ev as usize;
         let (Some(event), Some(printed)) = (self.roles.get(role), self.printed_roles.get(role))
         else {
@@ -143,6 +142,7 @@ impl RunContext {
             return false;
         };
         let Some(bytes) = raw.get(..layout.size) else { return false };
+        let comm = self.comm_of_slot(slot);
         let clock_ns = self.clock.clock_ns(slot.time);
         let is_printed = self.out.event_record(&EventRecord {
             wall_ns: self.clock.wall_ns(clock_ns),
