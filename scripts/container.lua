@@ -1,5 +1,6 @@
 --- Use of each container: CPU time, switches, page faults, bytes to and from disks and networks.
--- `-` is everything outside of containers. --groups shows control groups instead, by path.
+-- `-` is everything outside of containers, `cgroup:ID` a control group that was removed before its
+-- name was read. --groups shows control groups instead, by path.
 -- Names are those of docker, containerd, CRI-O, podman, systemd-nspawn, LXC and Kubernetes; if the
 -- files of the runtime are unknown, the short id.
 -- A container is charged for what its tasks do themselves. Disk writes that the kernel does later
@@ -26,7 +27,7 @@ function m.init(opt)
   --- Adds a value of an event to column `n`.
   local function watch(name, n, of, spec)
     local ev = evsel(name, spec or {})
-    if ev then rows:count(ev, { key = field, sums = { of }, first = n }) end
+    if ev then rows:count(ev, { key = field, sums = { of }, first = n, late_names = true }) end
   end
   watch("sched:sched_stat_runtime", 1, "runtime")
   watch("sched:sched_switch", 2, "1")

@@ -20,7 +20,7 @@ pub enum KeyPart {
     Cgroup(CgroupText),
 }
 
-/// Text that user space has for the ID of a cgroup.
+/// Text that user space shows for the ID of a cgroup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CgroupText {
     /// Its path.

@@ -117,7 +117,7 @@ pub(super) struct RunContext {
     pub(super) cgroups: Rc<RefCell<Cgroups>>,
     /// Last result of the leaf `comm`.
     pub(super) comm: [u8; 16],
-    /// Last result of the leaf `text_of`.
+    /// Last result of the leaves `text_of` and `sampled_text`.
     pub(super) text: Vec<u8>,
 }
 

@@ -93,7 +93,7 @@ impl CgroupHierarchy {
         &self.root
     }
 
-    /// Returns whether it is one of cgroup v2, whose folders have other files.
+    /// Returns whether it is the hierarchy of cgroup v2, whose folders have `cgroup.threads`.
     pub fn is_version_2(&self) -> bool {
         self.root.join("cgroup.threads").exists()
     }

@@ -184,6 +184,7 @@ function kv(spec) end
 ---@field name? string an expression of text: the name of a row, from its first event
 ---@field kind? "number"|"text" the kind that the key must have
 ---@field mixed? boolean whether integers of other types share a column of the key
+---@field late_names? boolean names of `_cgroup` and `_container` may be read at the report only
 
 ---@class perilune.Kv
 local t = {}

@@ -42,7 +42,8 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---@field _phys_addr number|string physical address of `_addr`; 0 if no page is mapped there
 ---@field _cgroup string path of the cgroup in the perf_event hierarchy; `cgroup:ID` if unknown
 ---@field _cgroup_id number its number, the inode of its folder
----@field _container string name of the container; its short id if its files are unknown; or `-`
+---@field _container string name of the container; its short id if its files are unknown; `-`
+--- outside of containers; `cgroup:ID` if its cgroup is unknown
 ---@field _data_page_size number size of the page at `_addr`; 0 if none is mapped there
 ---@field _code_page_size number size of the page at `_ip`
 ---@field _regs perilune.Registers registers of the interrupted code, in the kernel or user space

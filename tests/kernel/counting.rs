@@ -28,6 +28,7 @@ live_tests! {
     short_lived_tasks_have_their_counts_and_names,
     a_killed_run_leaves_no_program,
     what_needs_records_is_refused_or_counted_in_user_space,
+    the_names_of_cgroups_come_from_records_by_default,
     a_script_counts_in_the_kernel_by_declaring,
     the_verifier_accepts_random_expressions,
 }
@@ -276,6 +277,17 @@ fn what_needs_records_is_refused_or_counted_in_user_space() {
         assert!(text.contains(&refusal), "{refusal}: {text}");
         let (code, text) = top(&[&["--where", "auto"], args].concat());
         assert_eq!(code, Some(0), "{text}");
+        let note = format!("counted in user space: {}", usual_refusal().unwrap_or(why));
+        assert!(text.contains(&note), "{note}: {text}");
+    }
+}
+
+fn the_names_of_cgroups_come_from_records_by_default() {
+    can_count();
+    for key in ["_cgroup", "_container"] {
+        let (code, text) = top(&["-e", "sched:sched_switch", "-k", key]);
+        assert_eq!(code, Some(0), "{text}");
+        let why = "a cgroup that is removed before the report would have no name";
         let note = format!("counted in user space: {}", usual_refusal().unwrap_or(why));
         assert!(text.contains(&note), "{note}: {text}");
     }

@@ -45,7 +45,7 @@ impl KernelExpr {
         let tree = c::parse(text).map_err(|fault| OnlyInUserSpace(fault.message))?;
         let lowering = Lowering { format };
         if let Some(text) = lowering.cgroup_text(&tree) {
-            is_in_version_2()?;
+            check_cgroup_version()?;
             return Ok(KernelExpr::Cgroup(text));
         }
         match lowering.text(&tree) {
@@ -256,7 +256,7 @@ impl Lowering<'_> {
             "_cpu" | "__cpu" => Ok((IntegerNode::Cpu, Int::LONG)),
             "_tid" | "__pid" => Ok((IntegerNode::Thread, Int::LONG)),
             "_pid" => Ok((IntegerNode::Process, Int::LONG)),
-            "_cgroup_id" => is_in_version_2().map(|()| (IntegerNode::Cgroup, Int::LONG)),
+            "_cgroup_id" => check_cgroup_version().map(|()| (IntegerNode::Cgroup, Int::LONG)),
             _ => only(format!("`{name}`")),
         }
     }
@@ -301,10 +301,10 @@ impl Lowering<'_> {
 }
 
 /// Checks that the cgroups of samples are those of cgroup v2, whose IDs programs know.
-fn is_in_version_2() -> Result<(), OnlyInUserSpace> {
+fn check_cgroup_version() -> Result<(), OnlyInUserSpace> {
     match CgroupHierarchy::find().is_some_and(|hierarchy| hierarchy.is_version_2()) {
         true => Ok(()),
-        false => only("cgroups of a hierarchy that is not cgroup v2"),
+        false => only("the cgroup, which is not one of cgroup v2"),
     }
 }
 

@@ -9,11 +9,14 @@ use crate::decode::format::Format;
 use crate::event::expr::in_kernel::KernelExpr;
 use crate::event::filter::split::{Condition, UserCondition};
 use crate::event::sampling::Sampling;
-use crate::run::request::RunOptions;
+use crate::run::request::{CountingPlace, RunOptions};
 use crate::script::evsel::role::{DeclaredCount, Role};
 use crate::script::host::Host;
 use crate::source::counting::{CountedRole, CountedTable};
 use crate::source::request::SourceRequest;
+
+/// Why names of cgroups are read from records.
+const LATE_NAMES: &str = "a cgroup that is removed before the report would have no name";
 
 /// The decision, event by event.
 pub(super) struct CountPlan<'a> {
@@ -86,7 +89,7 @@ impl CountPlan<'_> {
             functions: own.functions,
             whole_cpus: own.whole_cpus,
             all_tasks: own.all_tasks,
-            // An expression that reads one that a program does not have is refused.
+            // `KernelExpr::parse` refuses an expression that reads one other than the cgroup.
             extra: own.extra,
             ..Sampling::default()
         };
@@ -150,7 +153,12 @@ impl CountPlan<'_> {
                 }
                 KernelExpr::Integer(node, _) => KeyPart::Integer(node),
                 KernelExpr::Text(text) => KeyPart::Text(text),
-                KernelExpr::Cgroup(text) => KeyPart::Cgroup(text),
+                KernelExpr::Cgroup(text) => {
+                    if self.settings.counting == CountingPlace::Auto && !count.late_names {
+                        return Err(LATE_NAMES.to_owned());
+                    }
+                    KeyPart::Cgroup(text)
+                }
             });
         }
         for (i, text) in count.sums.iter().enumerate() {

@@ -57,6 +57,7 @@ fn counted(lua: &Lua, state: &State) -> mlua::Result<Function> {
             first: of.get::<usize>("first")? - 1,
             name: of.get("name")?,
             mixed: of.get("mixed")?,
+            late_names: of.get("late_names")?,
         };
         state.borrow().evsels.borrow_mut().counts.push(count);
         Ok(())

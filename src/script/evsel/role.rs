@@ -96,6 +96,8 @@ pub struct DeclaredCount {
     pub name: Option<String>,
     /// Whether integers of different types share a column of the key.
     pub mixed: bool,
+    /// Whether the names of cgroups may be read at the report.
+    pub late_names: bool,
 }
 
 /// One event of one evsel.

@@ -214,7 +214,7 @@ function exports.count_by(rows, plan, ev, of)
     #sums > 0 and compiled(sums, e, "number"), of.name and compiled({ of.name }, e, "text")))
   if exports.changed then exports.changed() end
   counted(e.index, { table = plan.id, keys = keys, sums = sums, first = first, name = of.name,
-    mixed = mixed })
+    mixed = mixed, late_names = of.late_names and true or false })
 end
 
 --- Returns whether the handler of the evsel with this index only counts.

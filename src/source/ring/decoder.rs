@@ -275,7 +275,7 @@ impl Decoder {
     }
 
     /// Returns whether a slot needs nothing but the fields that each sample has, and the id of a
-    /// cgroup.
+    /// cgroup. A sample with that has no copy of a stack, from which a caller could be added.
     fn is_whole(&self) -> bool {
         let has_tail =
             self.has_tail && !(self.layout.has_only_cgroup() && self.registers.is_none());

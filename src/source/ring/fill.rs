@@ -33,7 +33,7 @@ pub(in crate::source) struct Openings<'a> {
 /// Writes the slot of a record from the ring of this CPU, without its time, if the record is a
 /// usual one. `earliest` becomes the time of a sample without one. The slot is written in place:
 /// copying it would wait for its stores. `memory` takes the chain and the record if anything is
-/// added to them; without it, such a record is not usual.
+/// added to them; if it is None, returns None for such a record.
 #[inline(always)]
 pub(in crate::source) fn usual_at(
     piece: &Piece<'_>,
