@@ -218,7 +218,10 @@ fn stays_on_a_cpu_are_the_switches_of_the_program() {
     let (stays, switches) = (sum(run.of("chain"), "calls"), run.own["switches"]);
     assert!((switches - 4.0..=switches + 5.0).contains(&stays), "{stays}: {}", run.explain());
     let (ms, own) = (sum(run.of("chain"), "total_us") / 1e3, run.own["cpu0"] + run.own["cpu1"]);
-    assert!((own..own * 1.2 + 40.0).contains(&ms), "{ms} of {own}: {}", run.explain());
+    // The last stay ends with the program, which ends the run: its switch may come too late.
+    let longest = run.of("chain").filter_map(|row| row["max_us"].as_f64()).fold(0.0, f64::max);
+    let last = if stays > switches { 0.0 } else { longest / 1e3 };
+    assert!((own - last..own * 1.2 + 40.0).contains(&ms), "{ms} of {own}: {}", run.explain());
 }
 
 fn forced_migrations_have_their_reason() {
