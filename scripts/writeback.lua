@@ -30,8 +30,9 @@ function m.init(opt)
   local ino = opt.files and "ino" or nil
   dirtied:count(evsel "writeback:writeback_dirty_folio|writeback:writeback_dirty_page",
     { key = { "_pid", "_comm", "name", ino } })
-  written:count(evsel("writeback:writeback_single_inode/wrote > 0/", { all_tasks = true }),
-    { key = { "name", ino }, sums = { "wrote", "1" } })
+  evsel("writeback:writeback_single_inode/wrote > 0/", { all_tasks = true }, function(e)
+    written:add(e.name, e.ino, e.wrote, 1)
+  end)
   evsel("writeback:balance_dirty_pages/pause > 0/", function(e)
     local pause = e.pause * 1e6
     stalls:add(pause, e._pid, e._comm, e.bdi)
