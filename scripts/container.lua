@@ -7,8 +7,8 @@
 -- and packets that it handles in soft interrupts are not attributed to it. `disk_bytes` are
 -- requests to block devices, at each device of a stack (LVM, RAID); `net_bytes` those of system
 -- calls on IPv4 and IPv6 sockets (since Linux 6.3).
--- The kernel counts all but page faults; with --where user, and where cgroups are not those of
--- cgroup v2, each event is recorded, so a machine with many switches is slowed by a few percent.
+-- CPU time and page faults are recorded, the rest is counted by the kernel, or with cgroup v1 also
+-- recorded: a machine with many switches is slowed by a few percent.
 --   perilune container -i 1000
 --   perilune container --groups
 local m = monitor {
@@ -24,19 +24,24 @@ function m.init(opt)
   local rows = kv { opt.groups and "cgroup" or "container", sums = sums }
   local field = opt.groups and "_cgroup" or "_container"
 
-  --- Adds a value of an event to column `n`.
-  local function watch(name, n, of, spec)
+  --- Counts an event in the kernel, and adds a value to column `n`.
+  local function count(name, n, of, spec)
     local ev = evsel(name, spec or {})
     if ev then rows:count(ev, { key = field, sums = { of }, first = n, late_names = true }) end
   end
-  watch("sched:sched_stat_runtime", 1, "runtime")
-  watch("sched:sched_switch", 2, "1")
-  watch("block:block_bio_queue", 4, ("nr_sector * %d"):format(SECTOR))
-  watch("sock:sock_send_length/ret > 0/", 5, "ret", { optional = true })
-  watch("sock:sock_recv_length/ret > 0/", 5, "ret", { optional = true })
-  -- Recorded, so that the name of a container is read soon after its start.
-  local faults, add = evsel("page-faults", { period = 1 }), rows:adding(3, 1)
-  local group = expr_of(field, faults, "text")
-  faults:each(function(e) add(group(e), 1) end)
+  count("sched:sched_switch", 2, "1")
+  count("block:block_bio_queue", 4, ("nr_sector * %d"):format(SECTOR))
+  count("sock:sock_send_length/ret > 0/", 5, "ret", { optional = true })
+  count("sock:sock_recv_length/ret > 0/", 5, "ret", { optional = true })
+
+  -- Records: a program misses events of an interrupt that hits another program, and each of these
+  -- may be milliseconds; and the name of a new container is read soon.
+  local function record(name, n, of, spec)
+    local ev, add = evsel(name, spec), rows:adding(n, 1)
+    local value, group = exprs_of({ of }, ev, "number"), expr_of(field, ev, "text")
+    ev:each(function(e) add(group(e), value(e)) end)
+  end
+  record("sched:sched_stat_runtime", 1, "runtime", {})
+  record("page-faults", 3, "1", { period = 1 })
 end
 return m
