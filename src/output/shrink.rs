@@ -15,16 +15,19 @@ const LEAST_OF_ALL: usize = 8;
 /// Returns the titles of the columns that were omitted.
 pub(super) fn fit(laid: &mut TableLayout, room: usize) -> Vec<Vec<u8>> {
     let mut omitted = Vec::new();
-    let all = |laid: &TableLayout, names: usize| -> Vec<usize> {
-        (0..laid.columns.len()).map(|i| least(laid, i, names)).collect()
-    };
-    while all(laid, LEAST).iter().sum::<usize>() + gaps(laid) > room {
+    while least_of_all(laid, LEAST).iter().sum::<usize>() + gaps(laid) > room {
         let Some(i) = laid.columns.iter().position(|column| column.spare) else { break };
         laid.columns.remove(i);
         omitted.push(laid.titles.remove(i).text);
     }
+    fit_names(laid, room);
+    omitted
+}
+
+/// Narrows a table like [`fit`], without omitting columns.
+pub(super) fn fit_names(laid: &mut TableLayout, room: usize) {
     for names in [usize::MAX, LEAST, LEAST_OF_ALL] {
-        let least = all(laid, names);
+        let least = least_of_all(laid, names);
         let widths = laid.columns.iter().map(|column| column.width);
         let mut total = gaps(laid) + widths.sum::<usize>();
         while total > room {
@@ -35,7 +38,11 @@ pub(super) fn fit(laid: &mut TableLayout, room: usize) -> Vec<Vec<u8>> {
             total -= 1;
         }
     }
-    omitted
+}
+
+/// Returns the minimum width of each column if names are cut to `names` characters.
+fn least_of_all(laid: &TableLayout, names: usize) -> Vec<usize> {
+    (0..laid.columns.len()).map(|i| least(laid, i, names)).collect()
 }
 
 /// Maximum width of a name in front of other columns. Names of C++ and Rust functions can exceed a

@@ -8,6 +8,7 @@ use crate::base::report::draw::{Align, Report, Table};
 use crate::base::text::escape;
 use crate::output::Colour;
 use crate::output::layout::{MeasuredText, TableLayout, lay_out};
+use crate::output::shrink::fit_names;
 use crate::output::table::push_hist;
 use crate::output::text::{push_problems, shown};
 use ratatui::buffer::Buffer;
@@ -168,7 +169,8 @@ impl Canvas<'_> {
             escape::push_shown(&mut text, title.as_bytes());
             self.line(&String::from_utf8_lossy(&text), Style::new().add_modifier(Modifier::BOLD));
         }
-        let laid = lay_out(table);
+        let mut laid = lay_out(table);
+        fit_names(&mut laid, self.area.width.into());
         let header = Style::new().add_modifier(Modifier::REVERSED);
         if self.row < end {
             let row = Rect { y: self.area.y + self.row, height: 1, ..self.area };

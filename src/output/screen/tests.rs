@@ -99,6 +99,20 @@ fn press(view: &mut View, keys: &str) {
 }
 
 #[test]
+fn a_long_name_leaves_room_for_the_values() {
+    let mut part = table(&[(200, 3, 90, "redis"), (100, 7, 50, "nginx")]);
+    if let Report::Table(table) = &mut part {
+        table.rows[0][0] = Cell::Text("/kubepods.slice".repeat(20));
+    }
+    let text = draw(&view(vec![part]), 60, 12, &[]).backend().to_string();
+    assert!(
+        text.contains("SWITCHES") && text.contains("redis") && text.contains("nginx"),
+        "{text}"
+    );
+    assert!(text.contains('\u{2026}'), "{text}");
+}
+
+#[test]
 fn a_report_is_drawn_between_its_title_and_the_keys() {
     let expected = [
         "perilune - 09:00:01  sample 9 events",
