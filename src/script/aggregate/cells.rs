@@ -3,6 +3,7 @@
 use super::settings::AggregateSettings;
 use super::spec::{KeyColumn, ReadsAs};
 use super::stack::stack_cell;
+use crate::base::text::message::utf8;
 use crate::stat::sum::I64_RANGE;
 use crate::{
     base::{
@@ -113,9 +114,7 @@ impl TableParts<'_> {
     pub(super) fn plain(&self, word: Word) -> Cell {
         match word.part() {
             WordContent::Number(value) => value.into(),
-            WordContent::String(id) => {
-                Cell::Text(String::from_utf8_lossy(self.strings.borrow().get(id)).into_owned())
-            }
+            WordContent::String(id) => Cell::Text(utf8(self.strings.borrow().get(id)).into_owned()),
         }
     }
 

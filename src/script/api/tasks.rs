@@ -1,5 +1,6 @@
 //! Functions that name tasks: `comm ancestry`.
 
+use crate::base::text::message::utf8;
 use mlua::Function;
 
 use super::registry::Registry;
@@ -30,7 +31,7 @@ fn ancestry(api: &Registry<'_>) -> mlua::Result<Function> {
             let names: Vec<String> = line
                 .map(|tid| {
                     let name = context.comm_of(tid, 0);
-                    String::from_utf8_lossy(until_nul(&name)).into_owned()
+                    utf8(until_nul(&name)).into_owned()
                 })
                 .collect();
             names.join(" <- ")

@@ -2,6 +2,7 @@
 
 use super::shared::SharedContext;
 use crate::base::event::value::Value;
+use crate::base::text::message::utf8;
 use crate::base::text::unescape::until_nul;
 use crate::stat::leaf::BorrowedEvent;
 use crate::stat::sql::{SqlSample, SqlSource, VisitEvent};
@@ -59,7 +60,7 @@ impl SqlSource for RunEvents {
     fn comm(&self, tid: u32) -> String {
         self.0.with(|context| {
             let comm = context.comm_of(tid, 0);
-            String::from_utf8_lossy(until_nul(&comm)).into_owned()
+            utf8(until_nul(&comm)).into_owned()
         })
     }
 }

@@ -1,5 +1,6 @@
 //! Converts values of scripts to cells of the output.
 
+use crate::base::text::message::utf8;
 use mlua::{Table, Value};
 
 use crate::base::report::draw::Cell;
@@ -10,7 +11,7 @@ pub(in crate::script) fn cell(value: Value) -> Cell {
         Value::Nil => Cell::Empty,
         Value::Integer(n) => Cell::Int(i128::from(n)),
         Value::Number(n) => Cell::from(n),
-        Value::String(s) => Cell::Text(s.to_string_lossy()),
+        Value::String(s) => Cell::Text(utf8(&s.as_bytes()).into_owned()),
         Value::Boolean(b) => Cell::Bool(b),
         other => Cell::Text(other.to_string().unwrap_or_else(|_| other.type_name().to_owned())),
     }
@@ -28,4 +29,17 @@ pub(in crate::script) fn named(table: &Table) -> mlua::Result<Vec<(String, Cell)
     }
     all.sort_by(|a, b| a.0.cmp(&b.0));
     Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_that_are_not_utf_8_stay_distinct() {
+        let lua = mlua::Lua::new();
+        let of = |bytes: &[u8]| cell(Value::String(lua.create_string(bytes).unwrap()));
+        assert_eq!(of(b"a\xff\xfe"), Cell::Text("a\\xff\\xfe".to_owned()));
+        assert_eq!(of(b"\xc3\xa9\xff"), Cell::Text("\u{e9}\\xff".to_owned()));
+    }
 }

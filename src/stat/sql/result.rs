@@ -2,6 +2,7 @@
 
 use super::{SqlStore, functions};
 use crate::base::report::draw::Cell;
+use crate::base::text::message::utf8;
 use rusqlite::ErrorCode;
 use rusqlite::types::ValueRef;
 use std::fmt::Write as _;
@@ -77,7 +78,7 @@ fn cell_of(value: ValueRef<'_>) -> Cell {
         ValueRef::Real(value) => Cell::Num(value),
         ValueRef::Text(text) => {
             let (start, is_cut) = start_of(text, TEXT_BYTES);
-            Cell::Text(cut(String::from_utf8_lossy(start).into_owned(), is_cut))
+            Cell::Text(cut(utf8(start).into_owned(), is_cut))
         }
         ValueRef::Blob(bytes) => {
             let (start, is_cut) = start_of(bytes, TEXT_BYTES / 2);

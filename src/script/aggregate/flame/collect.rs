@@ -1,5 +1,6 @@
 //! The flame graphs of a run: those of its tables, and that of the events it emits.
 
+use crate::base::text::message::utf8;
 use std::rc::Rc;
 
 use super::super::Aggregates;
@@ -46,7 +47,7 @@ impl Aggregates {
             let evicted = sum_of(kv.folded().sums.first());
             let flame = fold(&self.0.shared, Flame::new("", unit), evicted, rows, |key| {
                 let [comm, stack] = *key else { return Ok(SplitKey::default()) };
-                let name = |id| String::from_utf8_lossy(self.0.strings.borrow().get(id)).into();
+                let name = |id| utf8(self.0.strings.borrow().get(id)).into();
                 let roots = match comm.part() {
                     WordContent::String(id) => vec![name(id)],
                     WordContent::Number(_) => Vec::new(),

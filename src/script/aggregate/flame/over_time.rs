@@ -1,5 +1,6 @@
 //! The stacks of a `stack_map` with their times, for the page of `--heatmap FILE.html`.
 
+use crate::base::text::message::utf8;
 use std::collections::HashMap;
 
 use super::super::Aggregates;
@@ -39,7 +40,7 @@ impl Aggregates {
     fn folded(&self, keys: &[Vec<Word>]) -> Flame {
         let strings = self.0.strings.borrow();
         let text = |word: Word| match word.part() {
-            WordContent::String(id) => String::from_utf8_lossy(strings.get(id)).into_owned(),
+            WordContent::String(id) => utf8(strings.get(id)).into_owned(),
             WordContent::Number(_) => String::new(),
         };
         let (stacks, mut naming) =
