@@ -96,12 +96,6 @@ impl<'a> Words<'a> {
         self.0.as_flattened()
     }
 
-    /// Returns the words after the first `count`; empty if there are no more.
-    #[inline]
-    pub(super) fn skip(&self, count: usize) -> Words<'a> {
-        Words(self.0.get(count..).unwrap_or_default())
-    }
-
     /// Returns the words after the first `count`; None if there are fewer than `count`.
     #[inline(always)]
     pub(super) fn tail(&self, count: usize) -> Option<Words<'a>> {

@@ -129,10 +129,7 @@ impl RecordLayout {
     pub fn sample<'a>(&self, body: &'a [u8]) -> Result<Sample<'a>, Bad> {
         let head = Words::new(body);
         let places = &self.head;
-        if head.len() < places.words {
-            return Err(Bad::Head);
-        }
-        let mut words = head.skip(places.words);
+        let mut words = head.tail(places.words).ok_or(Bad::Head)?;
         let (pid, tid) = halves(head, places.tid);
         let (cpu, _) = halves(head, places.cpu);
         let mut sample = Sample {

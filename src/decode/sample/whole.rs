@@ -1,6 +1,6 @@
 //! Samples of any event whose fields before the call chain are at known offsets.
 
-use super::{ABSENT, HEADER, RecordLayout, take_raw};
+use super::{ABSENT, HEADER, RecordLayout, Sample, take_raw};
 use crate::decode::cursor::Words;
 use perf_event_open_sys::bindings as abi;
 
@@ -40,6 +40,24 @@ pub struct WholeLayout {
     words: usize,
     has_chain: bool,
     has_raw: bool,
+}
+
+impl<'a> Sample<'a> {
+    /// Returns the sample without what [`WholeSample`] lacks; its time is known.
+    #[inline(always)]
+    pub fn whole(&self) -> WholeSample<'a> {
+        WholeSample {
+            pid: self.pid,
+            tid: self.tid,
+            time: Some(self.time),
+            ip: self.ip,
+            addr: self.addr,
+            period: self.period,
+            callchain: self.callchain,
+            raw: self.raw,
+            rest: self.rest,
+        }
+    }
 }
 
 impl RecordLayout {

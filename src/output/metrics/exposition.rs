@@ -71,33 +71,34 @@ impl ExpositionFormat {
 
 /// Returns all families in a format.
 pub fn expose(store: &Arc<Mutex<MetricStore>>, format: ExpositionFormat) -> Vec<u8> {
-    let mut registry = Registry::default();
-    let numbers = format == ExpositionFormat::Text;
-    registry.register_collector(Box::new(Exposed { store: store.clone(), numbers }));
     match format {
         ExpositionFormat::Text => {
             let mut page = String::new();
             // Writing to a String cannot fail.
-            let _ = text::encode(&mut page, &registry);
+            let _ = text::encode(&mut page, &registry(store, true));
             page.into_bytes()
         }
         ExpositionFormat::Protobuf => {
             let mut page = Vec::new();
-            let store = store.lock().unwrap_or_else(PoisonError::into_inner);
-            store.families.iter().for_each(|(name, family)| push_numbers(&mut page, name, family));
-            drop(store);
-            page.extend(prometheus_protobuf::encode_to_vec(&registry).unwrap_or_default());
+            let held = store.lock().unwrap_or_else(PoisonError::into_inner);
+            held.families.iter().for_each(|(name, family)| push_numbers(&mut page, name, family));
+            // The library's collector takes the lock, too.
+            drop(held);
+            page.extend(protobuf_of_library(store, false));
             page
         }
     }
 }
 
-/// Returns all families as the library encodes them.
-#[cfg(test)]
-pub(super) fn expose_by_library(store: &Arc<Mutex<MetricStore>>) -> Vec<u8> {
+/// Returns families as protobuf, as the library encodes them; `numbers` includes those of numbers.
+pub(super) fn protobuf_of_library(store: &Arc<Mutex<MetricStore>>, numbers: bool) -> Vec<u8> {
+    prometheus_protobuf::encode_to_vec(&registry(store, numbers)).unwrap_or_default()
+}
+
+fn registry(store: &Arc<Mutex<MetricStore>>, numbers: bool) -> Registry {
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Exposed { store: store.clone(), numbers: true }));
-    prometheus_protobuf::encode_to_vec(&registry).unwrap_or_default()
+    registry.register_collector(Box::new(Exposed { store: store.clone(), numbers }));
+    registry
 }
 
 /// Appends a family as protobuf if it has numbers.

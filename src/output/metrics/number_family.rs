@@ -18,7 +18,7 @@ pub(super) struct NumberType {
 impl NumberType {
     /// A number that never decreases.
     pub(super) const COUNTER: NumberType = NumberType { kind: 0, field: 3 };
-    /// A number that does.
+    /// A number that can decrease.
     pub(super) const GAUGE: NumberType = NumberType { kind: 1, field: 2 };
 }
 

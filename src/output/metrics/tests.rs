@@ -233,7 +233,7 @@ fn numbers_as_protobuf_are_those_of_the_library() {
         families
     };
     let own = sorted(&page);
-    assert_eq!(own, sorted(&exposition::expose_by_library(&store)));
+    assert_eq!(own, sorted(&exposition::protobuf_of_library(&store, true)));
     let delays = own.iter().find(|family| family.name == "perilune_page_faults_own_delay_seconds");
     assert_eq!(delays.map(|family| family.metric.len()), Some(3), "{own:?}");
 }

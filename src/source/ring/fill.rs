@@ -1,11 +1,11 @@
 //! Turns a decoded sample into the slots of the roles that take it.
 
-use super::chains::as_written;
+use super::chains::{Chain, as_written};
 use super::decoder::{Decoder, ENDED, SAMPLE};
 use super::ids::Ids;
 use super::watched_tasks::WatchedTasks;
 use crate::base::event::slot::Slot;
-use crate::decode::sample::{Plain, Sample, identifier};
+use crate::decode::sample::{Plain, Sample, WholeSample, identifier};
 use crate::event::filter;
 use crate::source::batch::Batch;
 use crate::source::chain_memory::ChainMemory;
@@ -77,7 +77,7 @@ fn whole_at(
     if sample.tid == ENDED || !is_whole || !decoder.span.holds(time) {
         return None;
     }
-    let (chain, chain_len) = match &decoder.chained {
+    let chain = match &decoder.chained {
         Some(chained) if chained.lacks_only_caller(sample.callchain) => {
             let memory = memory.as_deref_mut()?;
             memory.with_caller(&decoder.layout, sample.rest, sample.callchain)?
@@ -85,18 +85,7 @@ fn whole_at(
         Some(chained) if !chained.is_complete(sample.callchain) => return None,
         _ => as_written(sample.callchain),
     };
-    *into = Slot {
-        chain,
-        chain_len: chain_len as u16,
-        ip: sample.ip,
-        addr: sample.addr,
-        period: sample.period,
-        pid: sample.pid,
-        tid: sample.tid,
-        cpu: cpu as u16,
-        ev,
-        ..Slot::of(sample.raw)
-    };
+    *into = Slot { ev, ..slot_of(&sample, chain, cpu) };
     if decoder.has_tail {
         let memory = memory.filter(|memory| !memory.is_low())?;
         (into.raw, into.raw_size) = memory.with_cgroup(&decoder.layout, &sample)?;
@@ -110,10 +99,9 @@ pub(in crate::source) fn plain(role: u16, sample: &Plain<'_>, cpu: u32) -> Slot 
     Slot { pid: sample.pid, tid: sample.tid, cpu: cpu as u16, ev: role, ..Slot::of(sample.raw) }
 }
 
-/// Returns the slot of a sample with the chain as the kernel wrote it, without time and role.
+/// Returns the slot of a sample with this chain, without time and role.
 #[inline(always)]
-fn slot_of(sample: &Sample<'_>) -> Slot {
-    let (chain, chain_len) = as_written(sample.callchain);
+fn slot_of(sample: &WholeSample<'_>, (chain, chain_len): Chain, cpu: u32) -> Slot {
     Slot {
         chain,
         chain_len: chain_len as u16,
@@ -122,7 +110,7 @@ fn slot_of(sample: &Sample<'_>) -> Slot {
         period: sample.period,
         pid: sample.pid,
         tid: sample.tid,
-        cpu: sample.cpu as u16,
+        cpu: cpu as u16,
         ..Slot::of(sample.raw)
     }
 }
@@ -141,7 +129,8 @@ pub(in crate::source) fn push(
     // The chain and the tail are made once, and only if a role takes the sample.
     let mut walked = decoder.chained.is_none();
     let (mut tailed, layout) = (!decoder.has_tail, &decoder.layout);
-    let mut slot = Slot { time, ..slot_of(sample) };
+    let chain = as_written(sample.callchain);
+    let mut slot = Slot { time, ..slot_of(&sample.whole(), chain, sample.cpu) };
     // The record of `sample` is one of the ring, or a copy that the next sample replaces.
     let mut kept = !is_copy || decoder.has_tail;
     for recipient in decoder.recipients.iter().filter(|recipient| recipient.span.holds(sample.time))
