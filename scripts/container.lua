@@ -24,15 +24,15 @@ function m.init(opt)
   local rows = kv { opt.groups and "cgroup" or "container", sums = sums }
   local field = opt.groups and "_cgroup" or "_container"
 
-  --- Counts an event in the kernel, and adds a value to column `n`.
-  local function count(name, n, of, spec)
-    local ev = evsel(name, spec or {})
+  --- Counts an event in the kernel, if this kernel has it, and adds a value to column `n`.
+  ---@param ev perilune.Evsel|nil
+  local function count(ev, n, of)
     if ev then rows:count(ev, { key = field, sums = { of }, first = n, late_names = true }) end
   end
-  count("sched:sched_switch", 2, "1")
-  count("block:block_bio_queue", 4, ("nr_sector * %d"):format(SECTOR))
-  count("sock:sock_send_length/ret > 0/", 5, "ret", { optional = true })
-  count("sock:sock_recv_length/ret > 0/", 5, "ret", { optional = true })
+  count(evsel("sched:sched_switch", {}), 2, "1")
+  count(evsel("block:block_bio_queue", {}), 4, ("nr_sector * %d"):format(SECTOR))
+  count(evsel("sock:sock_send_length/ret > 0/", { optional = true }), 5, "ret")
+  count(evsel("sock:sock_recv_length/ret > 0/", { optional = true }), 5, "ret")
 
   -- Records: a program misses events of an interrupt that hits another program, and each of these
   -- may be milliseconds; and the name of a new container is read soon.
