@@ -57,10 +57,21 @@ impl ReadBits {
         self.has(abi::PERF_FORMAT_GROUP) == 1
     }
 
+    /// Words of the whole structure; None if it holds the values of a group.
+    pub(super) fn words_of_one(self) -> Option<usize> {
+        (!self.group()).then(|| self.times() + self.count())
+    }
+
+    /// Words in front of the ID of the first counter; None if it has none.
+    pub(super) fn words_before_id(self) -> Option<usize> {
+        (self.has(abi::PERF_FORMAT_ID) == 1)
+            .then(|| self.has(abi::PERF_FORMAT_GROUP) + self.times() + 1)
+    }
+
     /// Words of the whole structure, given its first one; None if that exceeds 2^64.
     fn words(self, first: u64) -> Option<u64> {
-        if !self.group() {
-            return Some((self.times() + self.count()) as u64);
+        if let Some(words) = self.words_of_one() {
+            return Some(words as u64);
         }
         first.checked_mul(self.count() as u64)?.checked_add(self.group_head() as u64)
     }

@@ -208,6 +208,14 @@ impl RecordLayout {
         (self.head.time != ABSENT).then(|| HEADER + 8 * self.head.time)
     }
 
+    /// Returns the offset of the first ID among the counter values of a whole sample; None if they
+    /// have no IDs.
+    pub fn own_id_offset(&self) -> Option<usize> {
+        let asked = ReadBits::new(self.shape.read_format);
+        let before = asked.words_before_id().filter(|_| self.shape.samples(abi::PERF_SAMPLE_READ));
+        Some(HEADER + 8 * (self.head.words + before?))
+    }
+
     /// Returns the time of a whole record, a sample or another; None if it has none.
     #[inline]
     pub fn time(&self, record: &[u8]) -> Option<u64> {

@@ -23,6 +23,7 @@ mod kernel_filter;
 mod omitted;
 pub(super) mod open_event;
 pub(super) mod opened;
+mod own_id;
 pub mod probe_limit;
 pub(super) mod rings;
 mod sample_parts;
@@ -174,6 +175,7 @@ pub(super) fn open_event(
     let common = common(request, pages_of(&opened.rings), tasks.is_some());
     let mut attr = attr::of_event(event, &opening.sampling, common)?;
     omit_parts(&mut attr, opening);
+    own_id::add(&mut attr, opening, opened.events.iter().map(|open| open.event.attr()))?;
     let on = opening.named().any(|role| !request.off.contains(&role));
     // Does not depend on `on`: other events may join the group.
     let on_exec = request.workload && !opening.is_cpu_wide();
@@ -213,9 +215,7 @@ pub(super) fn open_event(
     let (rings, refused) = (opened.rings.iter().map(|ring| ring.cpu), &filter.refused[..]);
     let tasks_checked = opened.tasks_checked;
     let mut attr = perf_events.attr;
-    if opening.sampling.weighed
-        && let Some(open) = opened.events.iter().rev().find(|open| open.opening == index)
-    {
+    if let Some(open) = opened.events.iter().rev().find(|open| open.opening == index) {
         attr.raw().read_format = open.event.attr().as_raw().read_format;
     }
     let decoder = decoders::of_opening(opening, request, &attr, refused, rings, tasks_checked)?;

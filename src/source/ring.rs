@@ -9,6 +9,7 @@ pub(super) mod fill;
 pub(super) mod group_counts;
 pub(super) mod ids;
 pub(super) mod loss_window;
+pub(super) mod openings;
 pub(super) mod presence;
 pub(super) mod sample_tail;
 pub(super) mod staged;

@@ -2,6 +2,7 @@
 
 use super::{ABSENT, HEADER, RecordLayout, Sample, take_raw};
 use crate::decode::cursor::Words;
+use crate::decode::read::ReadBits;
 use perf_event_open_sys::bindings as abi;
 
 /// A sample up to its raw data; see [`RecordLayout::whole`]. Fields that the event does not have
@@ -37,6 +38,7 @@ pub struct WholeLayout {
     addr: usize,
     period: usize,
     fixed_period: u64,
+    /// Words in front of the call chain.
     words: usize,
     has_chain: bool,
     has_raw: bool,
@@ -61,17 +63,22 @@ impl<'a> Sample<'a> {
 }
 
 impl RecordLayout {
-    /// Returns where the fields of a sample are; None if it has counter values, whose size differs.
+    /// Returns where the fields of a sample are; None if it has the counter values of a group,
+    /// whose size differs.
     pub fn whole(&self) -> Option<WholeLayout> {
         let (head, shape) = (&self.head, &self.shape);
-        (!shape.samples(abi::PERF_SAMPLE_READ)).then(|| WholeLayout {
+        let values = match shape.samples(abi::PERF_SAMPLE_READ) {
+            true => ReadBits::new(shape.read_format).words_of_one()?,
+            false => 0,
+        };
+        Some(WholeLayout {
             task: head.tid,
             time: head.time,
             ip: head.ip,
             addr: head.addr,
             period: head.period,
             fixed_period: shape.fixed_period.max(1),
-            words: head.words,
+            words: head.words + values,
             has_chain: shape.samples(abi::PERF_SAMPLE_CALLCHAIN),
             has_raw: shape.samples(abi::PERF_SAMPLE_RAW),
         })

@@ -141,7 +141,8 @@ fn compare_whole(
     sample: &Sample<'_>,
 ) -> Result<(), TestCaseError> {
     let Some(whole) = layout.whole() else {
-        prop_assert!(layout.shape().samples(abi::PERF_SAMPLE_READ));
+        let is_group = layout.shape().read_format & u64::from(abi::PERF_FORMAT_GROUP) != 0;
+        prop_assert!(layout.shape().samples(abi::PERF_SAMPLE_READ) && is_group);
         return Ok(());
     };
     let time = layout.shape().samples(abi::PERF_SAMPLE_TIME).then_some(sample.time);

@@ -6,10 +6,10 @@
 
 use super::Live;
 use crate::base::event::slot::Slot;
-use crate::decode::sample::identifier;
 use crate::source::open::opened::OpenedSource;
 use crate::source::ring::decoder::SAMPLE;
-use crate::source::ring::fill::{Openings, UsualSample, plain, push, usual_at};
+use crate::source::ring::fill::{UsualSample, plain, push, usual_at};
+use crate::source::ring::openings::{Openings, Origin};
 use crate::source::sink::{SideBand, Sink};
 use crate::sys::clock::monotonic_ns;
 
@@ -85,7 +85,9 @@ impl Live {
     /// Handles the next record of a ring: adds it to the batch, or passes it to the sink after the
     /// batch. `merge_time` is its time in a merge, which never decreases.
     pub(super) fn take(&mut self, index: usize, merge_time: Option<u64>, sink: &mut dyn Sink) {
-        let ring = &mut self.opened.rings[index];
+        let OpenedSource { rings, ids, decoders, .. } = &mut self.opened;
+        let openings = Openings { ids, decoders, own_pid: self.own_pid };
+        let ring = &mut rings[index];
         let piece = match ring.ring.piece(ring.at, ring.head) {
             Ok(Some(piece)) => piece,
             Err(_) => {
@@ -100,9 +102,9 @@ impl Live {
             return self.take_side(index, merge_time, sink);
         }
         ring.at += piece.len() as u64;
+        let origin = openings.origin(|at| piece.u64_at(at));
         let bytes = piece.bytes(&mut ring.scratch);
-        let opened = identifier(bytes).and_then(|id| self.opened.ids.get(id));
-        let Some(decoder) = opened.and_then(|i| self.opened.decoders.get(i as usize)) else {
+        let Some(Origin { decoder, id, is_foreign }) = origin else {
             return sink.side(SideBand::undecodable(0.0, ring.cpu));
         };
         ring.delivery.taken += u64::from(decoder.samples_each);
@@ -124,6 +126,11 @@ impl Live {
             return sink.side(SideBand::undecodable(0.0, ring.cpu));
         };
         (sample.pid, sample.tid) = decoder.task((sample.pid, sample.tid), sample.raw, sink);
+        sample.id = id;
+        if is_foreign {
+            // Of another clock. A ring's records are in the order of their times.
+            sample.time = sample.time.min(ring.looked_at).max(ring.last);
+        }
         ring.last = ring.last.max(sample.time);
         decoder.note_sample(index);
         if let (Some(cgroup), Some(tasks)) = (&decoder.cgroup, &mut self.tasks) {

@@ -15,6 +15,7 @@ use crate::order::Order;
 use crate::source::open::opened::OpenedSource;
 use crate::source::ring::cpu_ring::CpuRing;
 use crate::source::ring::decoder::time_of;
+use crate::source::ring::openings::Openings;
 use crate::source::sink::{SideBand, SideBandKind, Sink};
 use crate::sys::clock::monotonic_ns;
 use crate::sys::ring::Piece;
@@ -36,11 +37,12 @@ impl Live {
     /// false if the record there must be handled instead.
     pub(super) fn report_loss_window(&mut self, index: usize, sink: &mut dyn Sink) -> bool {
         let OpenedSource { rings, ids, decoders, side_layout, .. } = &mut self.opened;
+        let openings = Openings { ids, decoders, own_pid: self.own_pid };
         let ring = &mut rings[index];
         let to = match ring.ring.piece(ring.at, ring.head) {
             Ok(None) => return self.look_for_loss_window(index, sink),
             Ok(Some(piece)) if ring.loss_windows.follows_unreported_window(&piece) => {
-                time_of(&piece, ids, decoders, side_layout)
+                time_of(&piece, openings, side_layout)
             }
             _ => return false,
         };

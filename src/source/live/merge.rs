@@ -15,7 +15,8 @@ use crate::order::{NextRecord, Order};
 use crate::source::open::opened::OpenedSource;
 use crate::source::ring::cpu_ring::CpuRing;
 use crate::source::ring::decoder::time_of;
-use crate::source::ring::fill::{Openings, UsualSample, usual_at};
+use crate::source::ring::fill::{UsualSample, usual_at};
+use crate::source::ring::openings::Openings;
 use crate::source::ring::staged::Staged;
 use crate::source::sink::Sink;
 
@@ -148,9 +149,7 @@ fn stage(
     }
     // A record later than the clock would stop the ring for good: `Live::take_side` refuses it.
     let time = due_before(ring, &piece, order)
-        .or_else(|| {
-            time_of(&piece, of.ids, of.decoders, side).filter(|time| *time <= ring.looked_at)
-        })
+        .or_else(|| time_of(&piece, of, side).filter(|time| *time <= ring.looked_at))
         .unwrap_or(ring.last);
     ring.staged.length = 0;
     order.offer(index, time);

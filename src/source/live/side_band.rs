@@ -3,9 +3,11 @@
 use super::Live;
 use crate::decode::record::{self, Record};
 use crate::decode::side_band::Mmap2;
+use crate::source::open::opened::OpenedSource;
 use crate::source::request::Opening;
 use crate::source::ring::decoder::layout_of;
 use crate::source::ring::ids::Ids;
+use crate::source::ring::openings::Openings;
 use crate::source::ring::watched_tasks::WatchedTasks;
 use crate::source::side_record::{SideKinds, SideRecord};
 use crate::source::sink::{SideBand, SideBandKind, Sink};
@@ -24,12 +26,13 @@ impl Live {
     /// Handles a record that is not a sample, after everything before it.
     pub(super) fn take_side(&mut self, index: usize, merge_time: Option<u64>, sink: &mut dyn Sink) {
         self.flush(sink);
-        let ring = &mut self.opened.rings[index];
+        let OpenedSource { rings, ids, decoders, side_layout, .. } = &mut self.opened;
+        let ring = &mut rings[index];
         let Ok(Some(piece)) = ring.ring.piece(ring.at, ring.head) else { return };
         let position = ring.at;
         ring.at += piece.len() as u64;
-        let of_event = layout_of(&piece, &self.opened.ids, &self.opened.decoders);
-        let layout = of_event.unwrap_or(&self.opened.side_layout);
+        let of_event = layout_of(&piece, Openings { ids, decoders, own_pid: self.own_pid });
+        let layout = of_event.unwrap_or(side_layout);
         let bytes = piece.bytes(&mut ring.scratch);
         let trailer = layout.trailer(bytes);
         if trailer.is_some_and(|trailer| trailer.time > ring.looked_at) {
@@ -47,9 +50,8 @@ impl Live {
         note_exec(&parsed, self.tasks.as_mut());
         let is_watched = |tid: u32| self.tasks.as_ref().is_none_or(|tasks| tasks.contains(tid));
         let of = |tid: u32, what| SideBand { watched: here && is_watched(tid), ..side(what) };
-        let recorded = parsed.as_ref().ok().and_then(|record| {
-            recorded(record, self.request.side, &self.openings, &self.opened.ids)
-        });
+        let record = parsed.as_ref().ok();
+        let recorded = record.and_then(|r| recorded(r, self.request.side, &self.openings, ids));
         match parsed {
             Ok(Record::Lost(_)) if ring.tasks_only => {
                 ring.lost_counts_stale = true;
@@ -82,7 +84,7 @@ impl Live {
             Ok(Record::Exit(r)) => {
                 let exit = of(r.tid, SideBandKind::Exit { pid: r.pid, tid: r.tid });
                 self.tasks.iter_mut().for_each(|tasks| tasks.on_exit(r.tid));
-                let groups = self.opened.decoders.iter().filter_map(|one| one.counts.as_ref());
+                let groups = decoders.iter().filter_map(|one| one.counts.as_ref());
                 groups.for_each(|group| group.end(r.tid));
                 sink.side(exit);
             }

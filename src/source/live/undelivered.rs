@@ -16,9 +16,9 @@ use std::time::Duration;
 use super::Live;
 use crate::source::open::opened::OpenedSource;
 use crate::source::ring::cpu_ring::CpuRing;
-use crate::source::ring::decoder::{Decoder, SAMPLE};
+use crate::source::ring::decoder::SAMPLE;
 use crate::source::ring::delivery::IN_FLIGHT;
-use crate::source::ring::ids::Ids;
+use crate::source::ring::openings::Openings;
 
 /// Maximum number of waits for the last records of the rings, each of one millisecond.
 const WAITS: u32 = 20;
@@ -56,18 +56,19 @@ impl Live {
 
     fn compare(&mut self, index: usize, waits: &mut u32) {
         let Some(counted) = self.opened.counted(index) else { return };
-        let Some(ring) = self.opened.rings.get_mut(index) else { return };
+        let OpenedSource { rings, ids, decoders, .. } = &mut self.opened;
+        let openings = Openings { ids, decoders, own_pid: self.own_pid };
+        let Some(ring) = rings.get_mut(index) else { return };
         if self.is_disabled {
             // A task may have been interrupted while writing.
-            while ring.waiting(&self.opened.ids, &self.opened.decoders) + ring.delivery.taken
-                < counted + ring.delivery.of_closed
+            while ring.waiting(openings) + ring.delivery.taken < counted + ring.delivery.of_closed
                 && *waits < WAITS
             {
                 std::thread::sleep(Duration::from_millis(1));
                 *waits += 1;
             }
         }
-        let waiting = ring.waiting(&self.opened.ids, &self.opened.decoders);
+        let waiting = ring.waiting(openings);
         ring.delivery.look(counted, waiting, if self.is_disabled { 0 } else { IN_FLIGHT });
     }
 }
@@ -87,13 +88,14 @@ impl OpenedSource {
 
 impl CpuRing {
     /// Returns the number of unread samples in the ring, of events that are compared.
-    fn waiting(&self, ids: &Ids, decoders: &[Decoder]) -> u64 {
+    fn waiting(&self, openings: Openings<'_>) -> u64 {
         let (mut at, head, mut waiting) = (self.at, self.ring.head(), 0);
         while let Ok(Some(piece)) = self.ring.piece(at, head) {
             at += piece.len() as u64;
-            let id = piece.u64_at(8).filter(|_| piece.kind() == SAMPLE);
-            let decoder = id.and_then(|id| decoders.get(ids.get(id)? as usize));
-            waiting += u64::from(decoder.is_some_and(|decoder| decoder.samples_each));
+            if piece.kind() == SAMPLE {
+                let origin = openings.origin(|at| piece.u64_at(at));
+                waiting += u64::from(origin.is_some_and(|origin| origin.decoder.samples_each));
+            }
         }
         waiting
     }

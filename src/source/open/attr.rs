@@ -22,7 +22,7 @@ pub struct Common {
 
 /// Fields of every sample, unless nothing reads them (`omit_parts`); all other records have them in
 /// their trailer. The CPU is that of the ring.
-const BASE: u64 =
+pub(super) const BASE: u64 =
     (abi::PERF_SAMPLE_IDENTIFIER | abi::PERF_SAMPLE_TID | abi::PERF_SAMPLE_TIME) as u64;
 
 /// Fields in the trailers of the dummy's records.

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use anyhow::ensure;
 use perf_event_open_sys::bindings as abi;
 
-use super::attr;
+use super::{attr, own_id};
 use crate::decode::sample::RecordLayout;
 use crate::event::sample_field::FieldValue;
 use crate::source::request::{Opening, RefusedCondition, ServedRole, SourceRequest};
@@ -89,6 +89,7 @@ pub(super) fn of_opening(
         has_tail: !sampling.extra.is_empty(),
         whole_cpus: opening.is_cpu_wide(),
         filtered: refused.is_empty(),
+        has_own_id: own_id::is_in(&layout, attr),
         layout,
         chained: sampling.stack.map(|stack| {
             Chained::new(stack, sysctl("kernel/perf_event_max_stack"), branches_remembered())

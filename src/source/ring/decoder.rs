@@ -10,7 +10,7 @@ use std::cell::Cell;
 use super::cgroup_records::CgroupRecord;
 use super::chains::Chained;
 use super::group_counts::GroupCounts;
-use super::ids::Ids;
+use super::openings::Openings;
 use super::weights::SampleWeights;
 use crate::decode::cursor::Words;
 use crate::decode::sample::{PlainLayout, RecordLayout, Sample, WholeLayout, WholeSample};
@@ -136,6 +136,9 @@ pub(in crate::source) struct Decoder {
     pub(in crate::source) common_pid: Option<usize>,
     /// Whether there is a sample for each counted event.
     pub(in crate::source) samples_each: bool,
+    /// Whether the identifier in its samples may be that of another event, and its own ID is among
+    /// the counter values.
+    pub(in crate::source) has_own_id: bool,
 }
 
 impl Decoder {
@@ -297,19 +300,19 @@ impl Decoder {
     }
 }
 
-/// Returns the time of the event clock, in nanoseconds, at which a record was written.
+/// Returns the time of the event clock, in nanoseconds, at which a record was written; None if it
+/// is unknown.
 #[inline(never)]
 pub(in crate::source) fn time_of(
     piece: &Piece<'_>,
-    ids: &Ids,
-    decoders: &[Decoder],
+    openings: Openings<'_>,
     side: &RecordLayout,
 ) -> Option<u64> {
     if piece.kind() == SAMPLE {
-        let decoder = decoders.get(ids.get(piece.u64_at(8)?)? as usize)?;
-        return piece.u64_at(decoder.time_at?);
+        let origin = openings.origin(|at| piece.u64_at(at)).filter(|origin| !origin.is_foreign)?;
+        return piece.u64_at(origin.decoder.time_at?);
     }
-    let layout = layout_of(piece, ids, decoders).unwrap_or(side);
+    let layout = layout_of(piece, openings).unwrap_or(side);
     piece.u64_at(layout.trailer_time_offset(piece.kind(), piece.len(), |at| piece.u64_at(at))?)
 }
 
@@ -319,10 +322,9 @@ pub(in crate::source) fn time_of(
 #[inline(never)]
 pub(in crate::source) fn layout_of<'a>(
     piece: &Piece<'_>,
-    ids: &Ids,
-    decoders: &'a [Decoder],
+    openings: Openings<'a>,
 ) -> Option<&'a RecordLayout> {
     let of_event = [abi::PERF_RECORD_LOST, abi::PERF_RECORD_THROTTLE, abi::PERF_RECORD_UNTHROTTLE];
     let id = of_event.contains(&piece.kind()).then(|| piece.len().checked_sub(8))?;
-    decoders.get(ids.get(piece.u64_at(id?)?)? as usize).map(|decoder| &decoder.layout)
+    openings.of_id(piece.u64_at(id?)?).map(|decoder| &decoder.layout)
 }

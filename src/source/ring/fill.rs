@@ -2,10 +2,10 @@
 
 use super::chains::{Chain, as_written};
 use super::decoder::{Decoder, ENDED, SAMPLE};
-use super::ids::Ids;
+use super::openings::Openings;
 use super::watched_tasks::WatchedTasks;
 use crate::base::event::slot::Slot;
-use crate::decode::sample::{Plain, Sample, WholeSample, identifier};
+use crate::decode::sample::{Plain, Sample, WholeSample};
 use crate::event::filter;
 use crate::source::batch::Batch;
 use crate::source::chain_memory::ChainMemory;
@@ -21,15 +21,6 @@ pub(in crate::source) struct UsualSample {
     pub(in crate::source) is_each: bool,
 }
 
-/// The openings of a run, for [`usual_at`].
-#[derive(Clone, Copy)]
-pub(in crate::source) struct Openings<'a> {
-    pub(in crate::source) ids: &'a Ids,
-    pub(in crate::source) decoders: &'a [Decoder],
-    /// This process.
-    pub(in crate::source) own_pid: u32,
-}
-
 /// Writes the slot of a record from the ring of this CPU, without its time, if the record is a
 /// usual one. `earliest` becomes the time of a sample without one. The slot is written in place:
 /// copying it would wait for its stores. `memory` takes the chain and the record if anything is
@@ -43,7 +34,7 @@ pub(in crate::source) fn usual_at(
     memory: Option<&mut ChainMemory>,
 ) -> Option<UsualSample> {
     let Piece::Single(bytes) = *piece else { return None };
-    let decoder = of.decoders.get(of.ids.get(identifier(bytes)?)? as usize)?;
+    let decoder = of.of_whole(bytes)?;
     if piece.kind() != SAMPLE {
         return None;
     }
