@@ -237,7 +237,7 @@ impl Live {
         self.choose_cpu_times();
         let (wall, now) = wall_and_monotonic();
         self.clock = Clock::new(Stamp { wall_ns: wall, clock_ns: now }, now);
-        self.opened.rings.iter_mut().for_each(|ring| ring.looked_at = now);
+        self.opened.rings.iter_mut().for_each(|ring| (ring.looked_at, ring.last) = (now, now));
         if self.order.is_some() {
             for decoder in &mut self.opened.decoders {
                 let recipients =

@@ -215,7 +215,8 @@ fn open(attr: &Attr, target: PerfTarget, errno: i32, facts: &Privileges) -> Stri
 
 /// Returns whether samples are to have the counts of a group.
 fn samples_counts(attr: &Attr) -> bool {
-    attr.as_raw().sample_type & u64::from(b::PERF_SAMPLE_READ) != 0
+    let (raw, group) = (attr.as_raw(), u64::from(b::PERF_FORMAT_GROUP));
+    raw.sample_type & u64::from(b::PERF_SAMPLE_READ) != 0 && raw.read_format & group != 0
 }
 
 /// Explains `EMFILE`. The soft limit is raised to the hard one before events are opened.

@@ -1,6 +1,14 @@
 //! page-faults: a workload that touches N new pages causes N faults in them.
 
-use crate::{live::live_tests, load, tool::Tool};
+use perf_event_open_sys::bindings as abi;
+use perilune::sys::attr::{Attr, PerfTarget};
+use perilune::sys::perf::PerfEvent;
+use serde_json::Value;
+
+use crate::groups::needs_inherited_counts;
+use crate::live::live_tests;
+use crate::load;
+use crate::tool::{Run, Tool};
 
 live_tests! {
     each_touched_page_is_one_fault,
@@ -9,17 +17,41 @@ live_tests! {
     a_fault_that_another_program_samples_first_has_its_event_and_time,
 }
 
-/// Checks the number of samples of so many faults, with a period. The task also touches its stack
-/// and its code; each of two CPUs keeps a remainder.
+/// Number of pages that the loads of these tests touch.
+const PAGES: u64 = 20_000;
+
+/// Checks the number of samples of the faults in [`PAGES`], with a period. The task also touches
+/// its stack and its code; each of two CPUs keeps a remainder.
 #[track_caller]
-fn check_samples(samples: u64, faults: u64, period: u64, why: &str) {
-    let least = faults / period;
-    assert!((least - 2..least + 10 + 100 / period).contains(&samples), "{samples}: {why}");
+fn check_samples(samples: &Value, period: u64, run: &Run) {
+    let (samples, least) = (samples.as_u64().unwrap_or(0), PAGES / period);
+    assert!((least - 2..least + 10 + 100 / period).contains(&samples), "{samples}: {}", run.stderr);
+}
+
+/// Runs a script with this `m.init` over the faults of a task, which emits `n` at its end. `begin`
+/// is called with the task before it begins; what it returns is held until the end.
+fn run_script<T>(order: bool, init: &str, begin: impl FnOnce(i32) -> T) -> Run {
+    let text = format!(
+        "local m, n = monitor {{ summary = 'faults', order = {order} }}, {{}}
+         function m.init() {init} end
+         function m.deinit() emit(n) end
+         return m"
+    );
+    let folder = tempfile::tempdir().expect("a folder for the script");
+    let path = folder.path().join("s.lua");
+    std::fs::write(&path, text).expect("the script can be written");
+    let (load, _) = load::faults(PAGES as usize);
+    let pid = load.pid();
+    let tool = Tool::attach(&[&path.to_string_lossy(), "-p", &pid.to_string()]);
+    let held = begin(pid as i32);
+    load.run();
+    drop(held);
+    tool.finish()
 }
 
 fn each_touched_page_is_one_fault() {
-    const PAGES: usize = 1000;
-    let (load, measured) = load::faults(PAGES);
+    const FEW: usize = 1000;
+    let (load, measured) = load::faults(FEW);
     let pid = load.pid();
     let run = crate::watch(&["page-faults", "--address", "-p", &pid.to_string()], load);
     let (first, all) = (measured.get(0), measured.get(1));
@@ -29,67 +61,77 @@ fn each_touched_page_is_one_fault() {
     };
     let inside = run.of("row").filter(|row| (first..first + all).contains(&address(row)));
     let inside: Vec<_> = inside.collect();
-    assert_eq!(inside.len(), PAGES, "{}", run.stderr);
+    assert_eq!(inside.len(), FEW, "{}", run.stderr);
     assert!(inside.iter().all(|row| row["faults"] == 1 && row["pid"] == pid));
     run.is_complete();
 }
 
 fn with_a_period_one_sample_represents_that_many_faults() {
-    const PAGES: u64 = 20_000;
     let (load, _) = load::faults(PAGES as usize);
     let pid = load.pid();
     let watched = ["trace", "-e", "page-faults/period=100/", "-p", &pid.to_string()];
     let run = crate::watch(&watched, load);
     let periods: Vec<_> = run.of("event").map(|event| event["period"].as_u64()).collect();
     assert!(periods.iter().all(|period| *period == Some(100)), "{periods:?}");
-    check_samples(periods.len() as u64, PAGES, 100, &run.stderr);
+    check_samples(&periods.len().into(), 100, &run);
     run.is_complete();
 }
 
 fn events_that_sample_the_same_fault_have_a_sample_each() {
-    const PAGES: u64 = 20_000;
-    // The kernel gives all samples of a fault the ID of the first.
-    let text = "local m, of = monitor { summary = 'faults' }, { a = 0, b = 0, c = 0, switches = 0 }
-        local function count(selector, name)
-          evsel(selector, function(e) of[name] = of[name] + 1 end)
+    needs_inherited_counts();
+    // The kernel gives all samples of a fault the ID of the first. The layouts of these differ.
+    let init = "
+        local function count(period, selector, spec)
+          n['every' .. period] = 0
+          evsel(selector, spec or {}):each(function(e)
+            n['every' .. period] = n['every' .. period] + 1
+          end)
         end
-        function m.init()
-          count('page-faults//period=10/', 'a')
-          count('page-faults//period=20/', 'b')
-          count('page-faults//period=100/', 'c')
-          count('context-switches//period=1/', 'switches')
-        end
-        function m.deinit() emit(of) end
-        return m";
-    let folder = tempfile::tempdir().expect("a folder for the script");
-    let path = folder.path().join("s.lua");
-    std::fs::write(&path, text).expect("the script can be written");
-    let (load, _) = load::faults(PAGES as usize);
-    let run = crate::watch(&[&path.to_string_lossy(), "-p", &load.pid().to_string()], load);
+        count(1, 'page-faults', { period = 1 })
+        count(10, 'page-faults//period=10/')
+        count(20, 'page-faults//period=20/', { stack = 'fp' })";
+    let run = run_script(true, init, |_| ());
     let row = run.of("row").next().unwrap_or_else(|| panic!("{}", run.stderr));
-    for (name, period) in [("a", 10), ("b", 20), ("c", 100)] {
-        check_samples(row[name].as_u64().unwrap_or(0), PAGES, period, &row.to_string());
+    for period in [1, 10, 20] {
+        check_samples(&row[format!("every{period}")], period, &run);
     }
-    assert!(row["switches"].as_u64() < Some(1000), "{row}");
     run.is_complete();
 }
 
 fn a_fault_that_another_program_samples_first_has_its_event_and_time() {
-    const PAGES: u64 = 20_000;
-    let (load, _) = load::faults(PAGES as usize);
-    let pid = load.pid().to_string();
-    let attach = |period| {
-        let event = format!("page-faults//period={period}/");
-        Tool::attach(&["trace", "-e", &event, "-p", &pid])
-    };
-    // The kernel asks the event that was opened last first.
-    let first = attach(10);
-    let second = attach(20);
-    load.run();
-    for (run, period) in [(first.finish(), 10), (second.finish(), 20)] {
-        let times: Vec<_> = run.of("event").map(|event| event["time"].as_str()).collect();
-        check_samples(times.len() as u64, PAGES, period, &run.stderr);
-        assert!(times.is_sorted(), "{period}");
+    needs_inherited_counts();
+    let init = "n.samples, n.early, n.late = 0, 0, 0
+        evsel('page-faults//period=10/', function(e)
+          n.samples = n.samples + 1
+          if e._time < 0 then n.early = n.early + 1 end
+          if e._time > 600e9 then n.late = n.late + 1 end
+        end)";
+    for (order, kinds) in [
+        (true, abi::PERF_SAMPLE_TIME),
+        (true, abi::PERF_SAMPLE_TIME | abi::PERF_SAMPLE_IDENTIFIER),
+        (false, abi::PERF_SAMPLE_TIME),
+        (false, abi::PERF_SAMPLE_TIME | abi::PERF_SAMPLE_IDENTIFIER),
+    ] {
+        // The kernel handles the event that was opened last first.
+        let other = |pid| {
+            let mut attr = Attr::software(abi::PERF_COUNT_SW_PAGE_FAULTS.into());
+            for (name, value) in [
+                ("sample_period", 5),
+                ("sample_type", kinds.into()),
+                ("use_clockid", 1),
+                ("clockid", libc::CLOCK_REALTIME as u64),
+            ] {
+                attr.set(name, value).expect("the attr has this field");
+            }
+            let target = PerfTarget { pid, cpu: -1 };
+            PerfEvent::open(&attr, target, "page-faults").expect("a second event").event
+        };
+        let run = run_script(order, init, other);
+        let row = run.of("row").next().unwrap_or_else(|| panic!("{}", run.stderr));
+        check_samples(&row["samples"], 10, &run);
+        for count in [&row["early"], &row["late"], &run.coverage()["disordered"]] {
+            assert_eq!(*count, 0, "{order} {kinds:#x}: {row} {}", run.coverage());
+        }
         run.is_complete();
     }
 }

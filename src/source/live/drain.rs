@@ -9,7 +9,7 @@ use crate::base::event::slot::Slot;
 use crate::source::open::opened::OpenedSource;
 use crate::source::ring::decoder::SAMPLE;
 use crate::source::ring::fill::{UsualSample, plain, push, usual_at};
-use crate::source::ring::openings::{Openings, Origin};
+use crate::source::ring::openings::Openings;
 use crate::source::sink::{SideBand, Sink};
 use crate::sys::clock::monotonic_ns;
 
@@ -67,11 +67,9 @@ impl Live {
         while !self.batch.is_full(1) {
             let Ok(Some(piece)) = ring.ring.piece(at, ring.head) else { break };
             let Some((place, memory)) = self.batch.place() else { break };
-            let Some(UsualSample { time, is_each }) =
-                usual_at(&piece, openings, (ring.cpu, earliest), place, Some(memory))
-            else {
-                break;
-            };
+            let usual = usual_at(&piece, openings, (ring.cpu, earliest), place, Some(memory));
+            let usual = usual.filter(|usual| usual.is_timed(last.max(earliest), ring.looked_at));
+            let Some(UsualSample { time, is_each, .. }) = usual else { break };
             at += piece.len() as u64;
             taken += u64::from(is_each);
             last = last.max(time);
@@ -102,9 +100,9 @@ impl Live {
             return self.take_side(index, merge_time, sink);
         }
         ring.at += piece.len() as u64;
-        let origin = openings.origin(|at| piece.u64_at(at));
+        let of_sample = openings.of_sample(|at| piece.u64_at(at));
         let bytes = piece.bytes(&mut ring.scratch);
-        let Some(Origin { decoder, id, is_foreign }) = origin else {
+        let Some((decoder, id)) = of_sample else {
             return sink.side(SideBand::undecodable(0.0, ring.cpu));
         };
         ring.delivery.taken += u64::from(decoder.samples_each);
@@ -127,9 +125,10 @@ impl Live {
         };
         (sample.pid, sample.tid) = decoder.task((sample.pid, sample.tid), sample.raw, sink);
         sample.id = id;
-        if is_foreign {
-            // Of another clock. A ring's records are in the order of their times.
-            sample.time = sample.time.min(ring.looked_at).max(ring.last);
+        if decoder.has_own_id {
+            let earliest = ring.last.max(ring.looked_before);
+            let earliest = merge_time.unwrap_or(earliest);
+            sample.time = decoder.time_between(earliest, ring.looked_at, sample.time);
         }
         ring.last = ring.last.max(sample.time);
         decoder.note_sample(index);

@@ -14,7 +14,6 @@ use super::Live;
 use crate::order::Order;
 use crate::source::open::opened::OpenedSource;
 use crate::source::ring::cpu_ring::CpuRing;
-use crate::source::ring::decoder::time_of;
 use crate::source::ring::openings::Openings;
 use crate::source::sink::{SideBand, SideBandKind, Sink};
 use crate::sys::clock::monotonic_ns;
@@ -42,7 +41,7 @@ impl Live {
         let to = match ring.ring.piece(ring.at, ring.head) {
             Ok(None) => return self.look_for_loss_window(index, sink),
             Ok(Some(piece)) if ring.loss_windows.follows_unreported_window(&piece) => {
-                time_of(&piece, openings, side_layout)
+                openings.time_of(&piece, ring.last, side_layout)
             }
             _ => return false,
         };

@@ -14,7 +14,6 @@ use crate::decode::sample::RecordLayout;
 use crate::order::{NextRecord, Order};
 use crate::source::open::opened::OpenedSource;
 use crate::source::ring::cpu_ring::CpuRing;
-use crate::source::ring::decoder::time_of;
 use crate::source::ring::fill::{UsualSample, usual_at};
 use crate::source::ring::openings::Openings;
 use crate::source::ring::staged::Staged;
@@ -89,7 +88,8 @@ impl Live {
             let Some((place, memory)) = self.batch.place() else { break };
             let used = memory.words.len();
             let usual = usual_at(&piece, openings, (ring.cpu, 0), place, Some(memory));
-            let Some(UsualSample { time, is_each }) = usual else { break };
+            let usual = usual.filter(|usual| usual.is_timed(ring.last, ring.looked_at));
+            let Some(UsualSample { time, is_each, .. }) = usual else { break };
             let length = piece.len() as u64;
             if !(order.last()..end).contains(&time) {
                 // A staged slot may outlive the memory of the batch.
@@ -142,15 +142,16 @@ fn stage(
     };
     // Every sample has a time here.
     let usual = usual_at(&piece, of, (ring.cpu, 0), &mut ring.staged.slot, None);
-    if let Some(UsualSample { time, is_each }) = usual {
+    let usual = usual.filter(|usual| usual.is_timed(ring.last, ring.looked_at));
+    if let Some(UsualSample { time, is_each, .. }) = usual {
         let length = piece.len() as u64;
         (ring.staged.time, ring.staged.length, ring.staged.is_each) = (time, length, is_each);
         return order.offer(index, time);
     }
     // A record later than the clock would stop the ring for good: `Live::take_side` refuses it.
     let time = due_before(ring, &piece, order)
-        .or_else(|| time_of(&piece, of, side).filter(|time| *time <= ring.looked_at))
-        .unwrap_or(ring.last);
+        .or_else(|| of.time_of(&piece, ring.last, side).filter(|time| *time <= ring.looked_at))
+        .unwrap_or(ring.last.max(order.last()));
     ring.staged.length = 0;
     order.offer(index, time);
 }

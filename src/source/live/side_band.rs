@@ -5,7 +5,6 @@ use crate::decode::record::{self, Record};
 use crate::decode::side_band::Mmap2;
 use crate::source::open::opened::OpenedSource;
 use crate::source::request::Opening;
-use crate::source::ring::decoder::layout_of;
 use crate::source::ring::ids::Ids;
 use crate::source::ring::openings::Openings;
 use crate::source::ring::watched_tasks::WatchedTasks;
@@ -31,8 +30,8 @@ impl Live {
         let Ok(Some(piece)) = ring.ring.piece(ring.at, ring.head) else { return };
         let position = ring.at;
         ring.at += piece.len() as u64;
-        let of_event = layout_of(&piece, Openings { ids, decoders, own_pid: self.own_pid });
-        let layout = of_event.unwrap_or(side_layout);
+        let openings = Openings { ids, decoders, own_pid: self.own_pid };
+        let layout = openings.layout_of(&piece).unwrap_or(side_layout);
         let bytes = piece.bytes(&mut ring.scratch);
         let trailer = layout.trailer(bytes);
         if trailer.is_some_and(|trailer| trailer.time > ring.looked_at) {

@@ -93,8 +93,8 @@ impl CpuRing {
         while let Ok(Some(piece)) = self.ring.piece(at, head) {
             at += piece.len() as u64;
             if piece.kind() == SAMPLE {
-                let origin = openings.origin(|at| piece.u64_at(at));
-                waiting += u64::from(origin.is_some_and(|origin| origin.decoder.samples_each));
+                let of_sample = openings.of_sample(|at| piece.u64_at(at));
+                waiting += u64::from(of_sample.is_some_and(|(decoder, _)| decoder.samples_each));
             }
         }
         waiting

@@ -1,12 +1,14 @@
 //! Software events whose samples may have the ID of another event.
 //!
 //! If several perf events sample the same page fault or context switch, of one run or of several
-//! programs, the kernel prepares the first sample only: the others have its ID and its time, which
-//! may be of another clock (`do_perf_sw_event()` and `perf_prepare_sample()`, since 6.3; for
-//! tracepoints this was mended in 6.5). Counter values are read for each event, so the ID among
-//! these is right. The samples of such events have it at one place, whatever else they have.
+//! programs, the kernel (since 6.3) prepares the data of the first sample only: the others have its
+//! ID and its time, which may be of another clock (`do_perf_sw_event()` and
+//! `perf_prepare_sample()`; fixed for tracepoints in 6.5). Counter values are read for each event,
+//! so the ID among these is right. [`add`] pads the samples so that this ID is always at
+//! [`OWN_ID`].
 //!
-//! Their call chain is that of the first event, too, which may have requested another part of it.
+//! Call chain, registers and the copy of the stack are those of the first event, too, which may
+//! have requested other parts of them.
 
 use anyhow::ensure;
 use perf_event_open_sys::bindings as abi;
@@ -33,37 +35,47 @@ const SHARED: [u32; 8] = [
 /// Adds the event's own ID to its samples if they may have that of another event.
 ///
 /// # Errors
-/// This kernel cannot, and another event of the run, one of `others`, samples the same occurrences.
+/// One of `others`, the events of the run, samples the same occurrences, and not both can have
+/// their own ID: before 6.12, the kernel has no counter values in the samples of inherited events.
 pub(super) fn add<'a>(
     attr: &mut Attr,
     opening: &Opening,
-    mut others: impl Iterator<Item = &'a Attr>,
+    others: impl Iterator<Item = &'a Attr>,
 ) -> anyhow::Result<()> {
-    if !is_shared(attr) || opening.sampling.count || !is_linux_since((6, 3)) {
+    if !is_shared(attr) {
         return Ok(());
     }
-    if attr.get("inherit") == Some(1) && !is_linux_since((6, 12)) {
-        let config = attr.as_raw().config;
-        ensure!(
-            !others.any(|other| is_shared(other) && other.as_raw().config == config),
-            "{}: before Linux 6.12, only one event of a run can sample it for tasks and their \
-             children; add -a, or use one event",
-            opening.event.name
-        );
-        return Ok(());
+    let is_possible = attr.get("inherit") != Some(1) || is_linux_since((6, 12));
+    let config = attr.as_raw().config;
+    let mut others = others.filter(|other| is_shared(other) && other.as_raw().config == config);
+    ensure!(
+        others.all(|other| is_possible && has_values(other)),
+        "{}: before Linux 6.12, only one event of a run can sample it for tasks and their \
+         children; add -a, or use one event",
+        opening.event.name
+    );
+    if is_possible {
+        place(attr);
     }
-    place(attr);
     Ok(())
 }
 
-/// Returns whether the samples of an event have their own ID at the place for it.
+/// Returns whether the samples of an event have their own ID at [`OWN_ID`].
 pub(super) fn is_in(layout: &RecordLayout, attr: &Attr) -> bool {
     is_shared(attr) && layout.own_id_offset() == Some(OWN_ID)
 }
 
+/// Returns whether several events may sample the same occurrence.
 fn is_shared(attr: &Attr) -> bool {
     let raw = attr.as_raw();
-    raw.type_ == abi::PERF_TYPE_SOFTWARE && SHARED.iter().any(|one| u64::from(*one) == raw.config)
+    let has_kind = |kind: &u32| u64::from(*kind) == raw.config;
+    let is_sampled = attr.get("sample_period") != Some(0);
+    raw.type_ == abi::PERF_TYPE_SOFTWARE && is_sampled && SHARED.iter().any(has_kind)
+}
+
+/// Returns whether samples have counter values.
+fn has_values(attr: &Attr) -> bool {
+    attr.as_raw().sample_type & u64::from(abi::PERF_SAMPLE_READ) != 0
 }
 
 /// Requests the counter values, and fields that fill the space in front of them.
@@ -80,31 +92,56 @@ fn place(attr: &mut Attr) {
         1 => abi::PERF_SAMPLE_CPU,
         _ => 0,
     });
+    debug_assert!(is_in(&RecordLayout::new(attr::shape(attr)), attr));
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::attr::Common;
     use super::*;
+    use crate::event::kind::{EventFiles, parse};
+    use crate::event::sample_field::SampleFields;
+    use crate::event::sampling::{CallGraph, ChainPart, Sampling, StackSampling};
 
     #[test]
-    fn the_own_id_has_one_place_with_and_without_period_and_group() {
-        for period in [0, abi::PERF_SAMPLE_PERIOD] {
-            for group in [0, abi::PERF_FORMAT_GROUP] {
-                let mut attr = Attr::software(abi::PERF_COUNT_SW_PAGE_FAULTS.into());
-                attr.raw().sample_type = attr::BASE | u64::from(period);
-                attr.raw().read_format =
-                    u64::from(abi::PERF_FORMAT_ID | abi::PERF_FORMAT_LOST | group);
-                place(&mut attr);
-                let layout = RecordLayout::new(attr::shape(&attr));
-                assert!(is_in(&layout, &attr), "{period} {group}: {:?}", layout.own_id_offset());
-            }
+    fn the_own_id_has_one_place_in_all_samples() {
+        let event = parse("page-faults", &EventFiles::NONE).unwrap().unwrap();
+        let common = Common { watermark: 1, inherit: true };
+        let walk = CallGraph::Dwarf { bytes: 4096 };
+        let stack = Some(StackSampling { walk, part: ChainPart::Both, depth: None });
+        let extra = SampleFields::of_groups();
+        for sampling in [
+            Sampling::default(),
+            Sampling { period: Some(100), ..Sampling::default() },
+            Sampling { freq: Some(100), ..Sampling::default() },
+            Sampling { weighed: true, ..Sampling::default() },
+            Sampling { stack, ..Sampling::default() },
+            Sampling { extra, ..Sampling::default() },
+            Sampling { extra, freq: Some(100), ..Sampling::default() },
+        ] {
+            let mut attr = attr::of_event(event.kind(), &sampling, common).unwrap();
+            attr.raw().sample_type &= !u64::from(abi::PERF_SAMPLE_TIME);
+            assert!(is_shared(&attr), "{sampling:?}");
+            place(&mut attr);
+            let layout = RecordLayout::new(attr::shape(&attr));
+            assert_eq!(layout.own_id_offset(), Some(OWN_ID), "{sampling:?}");
         }
     }
 
     #[test]
-    fn other_events_have_their_own_samples() {
-        for config in [abi::PERF_COUNT_SW_CPU_CLOCK, abi::PERF_COUNT_SW_DUMMY] {
-            assert!(!is_shared(&Attr::software(config.into())), "{config}");
+    fn counted_events_and_clocks_are_not_shared() {
+        let attr = |config: u32, period| {
+            let mut attr = Attr::software(config.into());
+            attr.set("sample_period", period).unwrap();
+            attr
+        };
+        assert!(is_shared(&attr(abi::PERF_COUNT_SW_CONTEXT_SWITCHES, 1)));
+        for (config, period) in [
+            (abi::PERF_COUNT_SW_CONTEXT_SWITCHES, 0),
+            (abi::PERF_COUNT_SW_CPU_CLOCK, 1),
+            (abi::PERF_COUNT_SW_DUMMY, 1),
+        ] {
+            assert!(!is_shared(&attr(config, period)), "{config}");
         }
         assert!(!is_shared(&Attr::tracepoint(abi::PERF_COUNT_SW_PAGE_FAULTS.into())));
     }

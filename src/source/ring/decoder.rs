@@ -10,14 +10,12 @@ use std::cell::Cell;
 use super::cgroup_records::CgroupRecord;
 use super::chains::Chained;
 use super::group_counts::GroupCounts;
-use super::openings::Openings;
 use super::weights::SampleWeights;
 use crate::decode::cursor::Words;
 use crate::decode::sample::{PlainLayout, RecordLayout, Sample, WholeLayout, WholeSample};
 use crate::decode::unset::UnsetValues;
 use crate::event::filter::BoundFilter;
 use crate::source::sink::Sink;
-use crate::sys::ring::Piece;
 use perf_event_open_sys::bindings as abi;
 
 /// Registers that the samples of a function have instead of a raw record.
@@ -136,8 +134,8 @@ pub(in crate::source) struct Decoder {
     pub(in crate::source) common_pid: Option<usize>,
     /// Whether there is a sample for each counted event.
     pub(in crate::source) samples_each: bool,
-    /// Whether the identifier in its samples may be that of another event, and its own ID is among
-    /// the counter values.
+    /// Whether the identifier in its samples may be that of another event and the time that of
+    /// another clock, and its own ID is among the counter values.
     pub(in crate::source) has_own_id: bool,
 }
 
@@ -258,6 +256,16 @@ impl Decoder {
         self.recipients.iter().any(|recipient| recipient.role == role && recipient.is_on())
     }
 
+    /// Returns the time of a sample that may have that of another clock: the earliest possible one
+    /// if it does not lie between these times.
+    pub(in crate::source) fn time_between(&self, earliest: u64, latest: u64, time: u64) -> u64 {
+        if (earliest..=latest).contains(&time) {
+            return time;
+        }
+        let on = self.recipients.iter().filter(|recipient| recipient.is_on());
+        earliest.max(on.map(|recipient| recipient.span.from).min().unwrap_or(0))
+    }
+
     /// Returns whether this role takes its records, or will when it is turned on.
     pub(in crate::source) fn serves(&self, role: u32) -> bool {
         self.recipients.iter().any(|recipient| recipient.role == role && !recipient.gone)
@@ -298,33 +306,4 @@ impl Decoder {
             self.span = span;
         }
     }
-}
-
-/// Returns the time of the event clock, in nanoseconds, at which a record was written; None if it
-/// is unknown.
-#[inline(never)]
-pub(in crate::source) fn time_of(
-    piece: &Piece<'_>,
-    openings: Openings<'_>,
-    side: &RecordLayout,
-) -> Option<u64> {
-    if piece.kind() == SAMPLE {
-        let origin = openings.origin(|at| piece.u64_at(at)).filter(|origin| !origin.is_foreign)?;
-        return piece.u64_at(origin.decoder.time_at?);
-    }
-    let layout = layout_of(piece, openings).unwrap_or(side);
-    piece.u64_at(layout.trailer_time_offset(piece.kind(), piece.len(), |at| piece.u64_at(at))?)
-}
-
-/// Returns the layout of the event that wrote a record other than a sample; None if that is the
-/// dummy. Only records of losses and of throttling are of other events; others may be too long, and
-/// have no ID at their end then.
-#[inline(never)]
-pub(in crate::source) fn layout_of<'a>(
-    piece: &Piece<'_>,
-    openings: Openings<'a>,
-) -> Option<&'a RecordLayout> {
-    let of_event = [abi::PERF_RECORD_LOST, abi::PERF_RECORD_THROTTLE, abi::PERF_RECORD_UNTHROTTLE];
-    let id = of_event.contains(&piece.kind()).then(|| piece.len().checked_sub(8))?;
-    openings.of_id(piece.u64_at(id?)?).map(|decoder| &decoder.layout)
 }

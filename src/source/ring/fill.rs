@@ -2,10 +2,10 @@
 
 use super::chains::{Chain, as_written};
 use super::decoder::{Decoder, ENDED, SAMPLE};
-use super::openings::Openings;
+use super::openings::{OWN_ID, Openings};
 use super::watched_tasks::WatchedTasks;
 use crate::base::event::slot::Slot;
-use crate::decode::sample::{Plain, Sample, WholeSample};
+use crate::decode::sample::{Plain, Sample, WholeSample, identifier};
 use crate::event::filter;
 use crate::source::batch::Batch;
 use crate::source::chain_memory::ChainMemory;
@@ -19,6 +19,16 @@ pub(in crate::source) struct UsualSample {
     pub(in crate::source) time: u64,
     /// Whether its event writes a sample for each event that it counts.
     pub(in crate::source) is_each: bool,
+    /// Whether its time may be that of another clock.
+    may_be_foreign: bool,
+}
+
+impl UsualSample {
+    /// Returns whether its time can be that of a record after `last`, up to the look at the ring.
+    #[inline(always)]
+    pub(in crate::source) fn is_timed(&self, last: u64, looked_at: u64) -> bool {
+        !self.may_be_foreign || (last..=looked_at).contains(&self.time)
+    }
 }
 
 /// Writes the slot of a record from the ring of this CPU, without its time, if the record is a
@@ -34,12 +44,12 @@ pub(in crate::source) fn usual_at(
     memory: Option<&mut ChainMemory>,
 ) -> Option<UsualSample> {
     let Piece::Single(bytes) = *piece else { return None };
-    let decoder = of.of_whole(bytes)?;
+    let decoder = of.of_id(identifier(bytes)?)?;
     if piece.kind() != SAMPLE {
         return None;
     }
     let Some((role, layout)) = &decoder.plain else {
-        return whole_at(bytes, decoder, of.own_pid, (cpu, earliest), into, memory);
+        return whole_at(bytes, decoder, of, (cpu, earliest), into, memory);
     };
     let sample = layout.read(bytes)?;
     let time = sample.time.unwrap_or(earliest);
@@ -48,22 +58,26 @@ pub(in crate::source) fn usual_at(
         return None;
     }
     *into = plain(*role, &sample, cpu);
-    Some(UsualSample { time, is_each: true })
+    Some(UsualSample { time, is_each: true, may_be_foreign: false })
 }
 
 /// As [`usual_at`], for a sample of any layout.
 #[inline(never)]
-fn whole_at(
+fn whole_at<'a>(
     bytes: &[u8],
-    decoder: &Decoder,
-    own_pid: u32,
+    mut decoder: &'a Decoder,
+    of: Openings<'a>,
     (cpu, earliest): (u32, u64),
     into: &mut Slot,
     mut memory: Option<&mut ChainMemory>,
 ) -> Option<UsualSample> {
+    if decoder.has_own_id {
+        let id = bytes.get(OWN_ID..)?.first_chunk()?;
+        decoder = of.of_own_id(u64::from_ne_bytes(*id))?;
+    }
     let (ev, sample) = decoder.whole_sample(bytes)?;
     let time = sample.time.unwrap_or(earliest);
-    let is_own = decoder.hide_self && sample.pid == own_pid;
+    let is_own = decoder.hide_self && sample.pid == of.own_pid;
     let is_whole = !is_own && decoder.unset_in(sample.raw).is_none();
     if sample.tid == ENDED || !is_whole || !decoder.span.holds(time) {
         return None;
@@ -81,7 +95,8 @@ fn whole_at(
         let memory = memory.filter(|memory| !memory.is_low())?;
         (into.raw, into.raw_size) = memory.with_cgroup(&decoder.layout, &sample)?;
     }
-    Some(UsualSample { time, is_each: decoder.samples_each })
+    let (is_each, may_be_foreign) = (decoder.samples_each, decoder.has_own_id);
+    Some(UsualSample { time, is_each, may_be_foreign })
 }
 
 /// Returns the slot of a sample from the ring of this CPU, without its time.

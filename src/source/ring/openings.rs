@@ -1,13 +1,15 @@
 //! The openings of a run, by the IDs in the records of their events.
 
-use super::decoder::Decoder;
+use super::decoder::{Decoder, SAMPLE};
 use super::ids::Ids;
-use crate::decode::sample::identifier;
+use crate::decode::sample::RecordLayout;
+use crate::sys::ring::Piece;
+use perf_event_open_sys::bindings as abi;
 
 /// Offset of the identifier in a sample.
 const IDENTIFIER: usize = 8;
 
-/// Offset of the event's own ID in a sample whose identifier may be that of another event, see
+/// Offset of the event's own ID in samples whose identifier may be that of another event, see
 /// `open/own_id.rs`. In front of it are the identifier, IP, TID, TIME, ADDR, two further words, and
 /// the event's count.
 pub(in crate::source) const OWN_ID: usize = 8 + 8 * 8;
@@ -21,16 +23,6 @@ pub(in crate::source) struct Openings<'a> {
     pub(in crate::source) own_pid: u32,
 }
 
-/// The event of a sample.
-#[derive(Clone, Copy)]
-pub(in crate::source) struct Origin<'a> {
-    pub(in crate::source) decoder: &'a Decoder,
-    /// The event's ID.
-    pub(in crate::source) id: u64,
-    /// Whether the identifier in the sample is that of an event outside of the run: so is its time.
-    pub(in crate::source) is_foreign: bool,
-}
-
 impl<'a> Openings<'a> {
     /// Returns the decoder of an event.
     #[inline(always)]
@@ -38,33 +30,51 @@ impl<'a> Openings<'a> {
         self.decoders.get(self.ids.get(id)? as usize)
     }
 
-    /// Returns the event of a sample; None if it is not one of the run, or `word`, which returns
-    /// the word at an offset, finds none.
-    pub(in crate::source) fn origin(
+    /// Returns the decoder of a sample, and the ID of its event; None if that is not an event of
+    /// the run, or `word`, which returns the word at an offset, finds none.
+    pub(in crate::source) fn of_sample(
         &self,
         word: impl Fn(usize) -> Option<u64>,
-    ) -> Option<Origin<'a>> {
+    ) -> Option<(&'a Decoder, u64)> {
         let id = word(IDENTIFIER)?;
-        let named = self.of_id(id);
-        if let Some(decoder) = named.filter(|decoder| !decoder.has_own_id) {
-            return Some(Origin { decoder, id, is_foreign: false });
+        match self.of_id(id).filter(|decoder| !decoder.has_own_id) {
+            Some(decoder) => Some((decoder, id)),
+            None => word(OWN_ID).and_then(|id| Some((self.of_own_id(id)?, id))),
         }
-        let id = word(OWN_ID)?;
-        let decoder = self.of_id(id).filter(|decoder| decoder.has_own_id)?;
-        Some(Origin { decoder, id, is_foreign: named.is_none() })
     }
 
-    /// Returns the decoder of a sample that does not wrap; None if its identifier is not that of an
-    /// event of the run.
-    #[inline(always)]
-    pub(in crate::source) fn of_whole(&self, record: &[u8]) -> Option<&'a Decoder> {
-        let decoder = self.of_id(identifier(record)?)?;
-        if decoder.has_own_id { self.of_own_id(record) } else { Some(decoder) }
+    /// Returns the decoder of an event whose samples have its own ID.
+    pub(in crate::source) fn of_own_id(&self, id: u64) -> Option<&'a Decoder> {
+        self.of_id(id).filter(|decoder| decoder.has_own_id)
     }
 
+    /// Returns the time of the event clock, in nanoseconds, at which the next record of a ring was
+    /// written; None if it is unknown, or may be of another clock and is earlier than `last`, the
+    /// time of the record before. `side` is the layout of the dummy.
     #[inline(never)]
-    fn of_own_id(&self, record: &[u8]) -> Option<&'a Decoder> {
-        let own = record.get(OWN_ID..)?.first_chunk()?;
-        self.of_id(u64::from_ne_bytes(*own)).filter(|decoder| decoder.has_own_id)
+    pub(in crate::source) fn time_of(
+        &self,
+        piece: &Piece<'_>,
+        last: u64,
+        side: &RecordLayout,
+    ) -> Option<u64> {
+        let word = |at| piece.u64_at(at);
+        if piece.kind() == SAMPLE {
+            let (decoder, _) = self.of_sample(word)?;
+            return word(decoder.time_at?).filter(|time| !decoder.has_own_id || *time >= last);
+        }
+        let layout = self.layout_of(piece).unwrap_or(side);
+        word(layout.trailer_time_offset(piece.kind(), piece.len(), word)?)
+    }
+
+    /// Returns the layout of the event that wrote a record other than a sample; None if that is the
+    /// dummy. Only records of losses and of throttling are of other events; others may be too long,
+    /// and have no ID at their end then.
+    #[inline(never)]
+    pub(in crate::source) fn layout_of(&self, piece: &Piece<'_>) -> Option<&'a RecordLayout> {
+        let of_event =
+            [abi::PERF_RECORD_LOST, abi::PERF_RECORD_THROTTLE, abi::PERF_RECORD_UNTHROTTLE];
+        let id = of_event.contains(&piece.kind()).then(|| piece.len().checked_sub(8))?;
+        self.of_id(piece.u64_at(id?)?).map(|decoder| &decoder.layout)
     }
 }
