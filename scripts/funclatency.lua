@@ -32,19 +32,24 @@ function m.init(opt)
   if opt.histogram then
     spread = hist.log2 { column, title = "duration", unit = "ns", metric = "none" }
   end
-  local open = pending { "call", key = "tid", nested = true, keep = opt.than }
-  local function returns(e)
-    local tid, call = e._tid, number(e._event.id)
-    local began = open:close(tid, e, call)
-    if not began then return end
-    local delay = began.delay
-    add(began, e, delay, tid, call)
-    if spread then spread:add(delay, call) end
+  --- Returns the handlers of calls and of returns, of functions in user space or in the kernel.
+  local function handlers(user)
+    local open = pending { "call", key = "tid", nested = true, uretprobes = user, keep = opt.than }
+    return function(e) open:open(e._tid, e, number(e._event.id)) end, function(e)
+      local tid, call = e._tid, number(e._event.id)
+      local began = open:close(tid, e, call)
+      if not began then return end
+      local delay = began.delay
+      add(began, e, delay, tid, call)
+      if spread then spread:add(delay, call) end
+    end
   end
+  local sides = { u = { handlers(true) }, k = { handlers(false) } }
   for _, s in ipairs(opt.event[1]) do
     local plain = { registers = not opt.than and not s.filter } -- one BPF link for many
-    evsel(s, plain, function(e) open:open(e._tid, e, number(e._event.id)) end)
-    evsel(probes.returns(s), returns)
+    local called, returned = unpack(sides[s.name:sub(1, 1)] or sides.k)
+    evsel(s, plain, called)
+    evsel(probes.returns(s), returned)
   end
 end
 return m

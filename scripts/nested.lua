@@ -13,6 +13,7 @@
 --   perilune nested -k _tid -e uprobes:parse,uprobes:parse_ret \
 --     -e uprobes:read,uprobes:read_ret --than 5ms -p 1234
 local calls, delays, relation = require "calls", require "delays", require "relation"
+local probes = require "probes"
 
 local m = monitor {
   summary = "nested calls as a tree, with self and total times",
@@ -30,7 +31,7 @@ local m = monitor {
 local tree ---@type perilune.calls.Tree
 
 function m.init(opt)
-  tree = calls.tree(opt.than)
+  tree = calls.tree(opt.than, probes.are_uretprobes(opt.event))
   local print = delays.printer(opt)
   for call, group in ipairs(opt.event) do
     if #group < 2 then

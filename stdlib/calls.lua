@@ -16,13 +16,16 @@ local NODES = 4096
 local Tree = {}
 Tree.__index = Tree
 
---- Returns an empty tree. With `keep`, the events that begin calls are kept.
+--- Returns an empty tree. With `keep`, the events that begin calls are kept. `uretprobes` as for
+--- `pending`.
 ---@param keep? any
+---@param uretprobes? boolean
 ---@return perilune.calls.Tree
-function calls.tree(keep)
+function calls.tree(keep, uretprobes)
   local nodes = { names = {}, nodes = { [0] = {} }, parents = {}, kinds = {}, own = {}, count = 0 }
   nodes.times = latency { "node", keep = false }
-  nodes.calls = pending { "call", "node", "inner", key = "any", nested = true, keep = keep }
+  nodes.calls = pending { "call", "node", "inner", key = "any", nested = true,
+    uretprobes = uretprobes, keep = keep }
   return setmetatable(nodes, Tree)
 end
 

@@ -28,6 +28,18 @@ function probes.returns(s)
   return kind .. "retprobe:" .. without_values(rest)
 end
 
+--- Returns whether all calls end with the return of a user-space function.
+---@param groups perilune.Selector[][] a begin, then its ends
+---@return boolean
+function probes.are_uretprobes(groups)
+  for _, group in ipairs(groups) do
+    for i = 2, #group do
+      if not group[i].name:find "^uretprobe:" then return false end
+    end
+  end
+  return true
+end
+
 --- Returns a function that numbers functions: the event of a call and that of a return have the
 --- same number, from 1. Also returns the function that returns the name for a number.
 ---@return fun(id: integer): integer

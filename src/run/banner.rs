@@ -40,7 +40,8 @@ pub(super) fn print_banner(
     for remark in without_stacks(&roles, request) {
         context.note(Level::Warning, &remark);
     }
-    let partly = roles.iter().filter_map(partly_watched).collect::<BTreeSet<_>>();
+    let partly =
+        roles.iter().filter_map(|role| partly_watched(role, source)).collect::<BTreeSet<_>>();
     for remark in partly.iter().take(PARTLY_MAX) {
         context.note(Level::Warning, remark);
     }
@@ -161,7 +162,7 @@ fn cgroups(typed: &str, number: usize) -> String {
 
 /// Returns a note about an event that is watched only in part: the first bytes of a variable, or
 /// one of some events.
-fn partly_watched(role: &Role) -> Option<String> {
+fn partly_watched(role: &Role, source: &SourceRequest) -> Option<String> {
     let (event, sampling) = (&role.event, &role.sampling);
     if let EventKind::Breakpoint(Breakpoint { partly: Some(size), length, .. }) = &event.what {
         return Some(format!(
@@ -177,8 +178,13 @@ fn partly_watched(role: &Role) -> Option<String> {
         ));
     }
     let period = sampling.period.filter(|period| is_sampled && *period > 1)?;
+    // The kernel counts down for each thread on each CPU, and starts anew for each child.
+    let short = match source.tasks.is_some() && !sampling.whole_cpus {
+        true => format!("; a thread with less than {period} events on a CPU has none"),
+        false => String::new(),
+    };
     Some(format!(
-        "{}: one record for {period} events (period={period}); counts are of records",
+        "{}: one record for {period} events (period={period}); counts are of records{short}",
         event.name
     ))
 }

@@ -308,3 +308,18 @@ fn a_prompt_refuses_options_without_an_effect() {
         );
     }
 }
+
+#[test]
+fn a_rotation_is_one_size_and_one_time() {
+    for (value, why) in [
+        ("64MiB,60s,10s", "`10s`: write one size and one time, such as 64MiB,60s"),
+        ("64MiB,1", "`1` is too small for a file; 64KiB is the least"),
+        ("soon", "`soon` is neither a size nor a time; for example 64MiB,60s"),
+    ] {
+        let words = ["top", "-e", "sched:sched_switch", "--parquet", "x", "--rotate", value];
+        assert_eq!(
+            refused(&words),
+            format!("perilune: top: --rotate: {why} (perilune top --help shows more)")
+        );
+    }
+}

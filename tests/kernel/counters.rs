@@ -23,6 +23,7 @@ live_tests! {
     events_that_cannot_be_counted_are_refused_with_the_reason,
     the_states_of_each_cpu_match_the_kernels_accounting,
     options_that_have_no_effect_on_counters_are_refused,
+    a_part_of_the_nanoseconds_of_an_event_is_refused,
     monitors_of_whole_cpus_refuse_single_tasks,
 }
 
@@ -271,6 +272,15 @@ fn options_that_have_no_effect_on_counters_are_refused() {
         (&["-N", "3"], "-N: this monitor reads counts"),
     ] {
         let (code, text) = refused(&[&["percpu-stat"], option].concat());
+        assert!(code == Some(1) && text.contains(why), "{code:?} {text}");
+    }
+}
+
+fn a_part_of_the_nanoseconds_of_an_event_is_refused() {
+    for option in ["period=1000", "freq=100"] {
+        let event = format!("sched:sched_stat_runtime//{option}/");
+        let (code, text) = refused(&["trace", "-e", &event]);
+        let why = "it counts nanoseconds, which are in the field `runtime` of its records";
         assert!(code == Some(1) && text.contains(why), "{code:?} {text}");
     }
 }

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use perf_event_open_sys::bindings as abi;
 
 use super::EventFiles;
@@ -11,6 +11,7 @@ use super::modifiers::is_modifier;
 use super::properties::{EventAttr, EventProperties};
 use crate::decode::format::Format;
 use crate::event::exclude::EventModes;
+use crate::event::sampling::Sampling;
 
 /// A tracepoint.
 #[derive(Clone, Debug, PartialEq)]
@@ -108,6 +109,20 @@ impl EventProperties for Tracepoint {
 
     fn samples_each(&self) -> bool {
         !self.counts_time()
+    }
+
+    fn check_options(&self, sampling: &Sampling, _of_tasks: bool) -> Result<()> {
+        // The kernel would write all samples of an event at once and throttle the event for that,
+        // for good once its task leaves the CPU (`perf_trace_add()`).
+        ensure!(
+            !self.counts_time()
+                || sampling.count
+                || sampling.freq.is_none() && sampling.period.is_none_or(|period| period == 1),
+            "it counts nanoseconds, which are in the field `{}` of its records; omit freq= and \
+             period=",
+            self.counted_field().unwrap_or_default()
+        );
+        Ok(())
     }
 
     /// Returns whether it counts nanoseconds instead of occurrences: `__perf_count` in the kernel's

@@ -11,16 +11,17 @@ pub(super) const SHAPE: PendingOptions = PendingOptions {
     by_task: true,
     keep_lost: false,
     nested: false,
+    returns_at_any_depth: true,
     keep_event: false,
     age: f64::INFINITY,
     bound: 1 << 20,
 };
 
-fn pending(shape: PendingOptions) -> Pending {
+pub(super) fn pending(shape: PendingOptions) -> Pending {
     Pending::new(shape)
 }
 
-fn number(n: u32) -> Word {
+pub(super) fn number(n: u32) -> Word {
     Word::number(f64::from(n))
 }
 
@@ -321,80 +322,4 @@ fn a_start_whose_end_was_missed_is_unmatched() {
     pending.miss(number(8));
     assert_eq!((pending.len(), pending.starts(), pending.losses().unmatched), (0, 1, 1));
     assert!(!pending.close(number(7), 2.0));
-}
-
-const CALLS: PendingOptions = PendingOptions { nested: true, ..SHAPE };
-
-#[test]
-fn nested_calls_end_innermost_first() {
-    let mut calls = pending(CALLS);
-    calls.open(None, &[7.0, 100.0, 1.0], 0);
-    calls.open(None, &[7.0, 110.0, 2.0], 0);
-    calls.open(None, &[8.0, 115.0, 1.0], 0);
-    calls.open(None, &[7.0, 120.0, 2.0], 0);
-    for (time, call, delay) in [(130.0, 2.0, 10.0), (150.0, 2.0, 40.0), (160.0, 1.0, 60.0)] {
-        assert!(calls.close_call(number(7), time, call));
-        assert_eq!((calls.closed().delay, calls.closed().values[0]), (delay, call));
-    }
-    assert!(!calls.close_call(number(7), 170.0, 1.0));
-    assert_eq!((calls.len(), calls.losses()), (1, PendingLosses::default()));
-}
-
-#[test]
-fn a_call_without_a_return_ends_with_its_caller() {
-    let mut calls = pending(CALLS);
-    for (time, call) in [(0.0, 1.0), (1.0, 2.0), (2.0, 3.0)] {
-        calls.open(None, &[7.0, time, call], 0);
-    }
-    assert!(calls.close_call(number(7), 10.0, 1.0));
-    assert_eq!((calls.closed().delay, calls.losses().unmatched), (10.0, 2));
-    calls.open(None, &[7.0, 20.0, 2.0], 0);
-    assert!(!calls.close_call(number(7), 30.0, 1.0), "the call began before the trace");
-    assert_eq!((calls.is_empty(), calls.losses().unmatched), (true, 3));
-}
-
-#[test]
-fn calls_beyond_the_depth_limit_are_counted_and_not_paired() {
-    let mut calls = pending(CALLS);
-    for i in 0..70 {
-        calls.open(None, &[7.0, f64::from(i), 5.0], 0);
-    }
-    assert_eq!(calls.losses().evicted, 6);
-    let ended = (0..70).filter(|i| calls.close_call(number(7), f64::from(100 + i), 5.0)).count();
-    assert_eq!((ended, calls.closed().delay, calls.is_empty()), (64, 169.0, true));
-}
-
-proptest! {
-    #[test]
-    fn drops_keep_call_stacks_consistent(
-        steps in prop::collection::vec((0u32..3, 0u32..4, 0u32..5), 0..300),
-        bound in 200usize..3000,
-    ) {
-        let mut calls = pending(PendingOptions { bound, ..CALLS });
-        let mut opened = 0u64;
-        let mut closed = 0u64;
-        for (time, (key, call, what)) in steps.into_iter().enumerate() {
-            let (key, call, time) = (f64::from(key), f64::from(call), time as f64);
-            match what {
-                0..=1 => { calls.open(None, &[key, time, call], 0); opened += 1; }
-                2..=3 => closed += u64::from(calls.close_call(Word::number(key), time, call)),
-                _ if call == 0.0 => calls.drop_before(time - 4.0),
-                _ => calls.drop_task(key as u32),
-            }
-        }
-        let still = calls.slots.iter().filter(|slot| slot.open).count() as u64;
-        let gone = calls.losses();
-        prop_assert_eq!(calls.starts(), opened);
-        prop_assert_eq!(
-            opened,
-            closed + still + gone.unmatched + gone.unsafe_ + gone.exited + gone.evicted
-        );
-        // Each open slot is found from its key.
-        for key in 0..3 {
-            while let Some(index) = calls.find(hash(&[number(key)]), number(key)) {
-                calls.remove(index);
-            }
-        }
-        prop_assert!(calls.slots.iter().all(|slot| !slot.open));
-    }
 }

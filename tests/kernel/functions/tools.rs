@@ -18,6 +18,7 @@ live_tests! {
     parameters_with_names_of_their_own_are_fields,
     calls_with_named_parameters_are_timed,
     calls_are_timed_also_if_they_are_recursive,
+    calls_deeper_than_the_returns_of_the_kernel_are_not_timed,
     a_longer_call_is_printed_with_its_return,
     call_chains_are_counted_and_summed,
     registers_and_their_text_are_fields_without_debug_information,
@@ -142,6 +143,33 @@ fn calls_are_timed_also_if_they_are_recursive() {
     assert!(of("tool_wait", "max_us") >= 60_000.0);
     // Each of the ten calls contains those inside it.
     assert!(of("tool_deep", "max_us") > of("tool_deep", "min_us"));
+    assert_eq!(run.coverage()["unmatched"], 0, "{}", run.coverage());
+}
+
+fn calls_deeper_than_the_returns_of_the_kernel_are_not_timed() {
+    const ROUNDS: u64 = 3;
+    const DEPTH: u64 = 100;
+    let source = format!(
+        "#include <unistd.h>
+         __attribute__((noipa)) long deep(long n) {{ usleep(100); return n ? 1 + deep(n - 1) : 0; }}
+         int main(void) {{
+           long sum = 0;
+           for (int i = 0; i < {ROUNDS}; i++) sum += deep({});
+           return sum == 0;
+         }}",
+        DEPTH - 1
+    );
+    let program = Program::of(&source, &[]);
+    let event = program.function("uprobe", "deep");
+    let run = program.with_arguments(&["funclatency", "-e", &event], &[]);
+    let row = run.of("row").find(|row| row["function"] == "deep").expect("it was called");
+    // `MAX_URETPROBE_DEPTH`; each call contains those inside it.
+    let followed = 64;
+    assert_eq!(row["calls"], ROUNDS * followed, "{row} {}", run.coverage());
+    let least = |call: u64| (DEPTH - call) as f64 * 100.0;
+    assert!(row["min_us"].as_f64() >= Some(least(followed - 1)), "{row}");
+    assert!(row["max_us"].as_f64() >= Some(least(0)), "{row}");
+    assert_eq!(run.coverage()["evicted"], ROUNDS * (DEPTH - followed), "{}", run.coverage());
     assert_eq!(run.coverage()["unmatched"], 0, "{}", run.coverage());
 }
 

@@ -1,4 +1,5 @@
-//! `pending { field…, key=, keep=bool, lost=, age=, nested=bool }`: state between two events.
+//! `pending { field…, key=, keep=bool, lost=, age=, nested=bool, uretprobes=bool }`: state between
+//! two events.
 
 use super::super::{
     body::{AggregateBody, KernelTarget, OpenState, count_open},
@@ -33,7 +34,8 @@ pub(super) const KIND: AggregateKind = AggregateKind {
 pub(super) const BYTES: usize = 16 << 20;
 
 fn declare(spec: &Value, shared: &AggregateSettings) -> Checked<NewAggregate> {
-    let spec = AggregateSpec::new("pending", spec, &["key", "keep", "lost", "age", "nested"])?;
+    let options = ["key", "keep", "lost", "age", "nested", "uretprobes"];
+    let spec = AggregateSpec::new("pending", spec, &options)?;
     let fields = spec.fields(&["time", "delay", "unsure", "event"])?;
     if fields.len() > VALUES {
         return Err(format!("pending holds at most {VALUES} values"));
@@ -50,6 +52,7 @@ fn declare(spec: &Value, shared: &AggregateSettings) -> Checked<NewAggregate> {
         by_task: key == Some("tid"),
         keep_lost: lost == Some("keep"),
         nested: spec.flag("nested", false),
+        returns_at_any_depth: !spec.flag("uretprobes", false),
         keep_event: spec.flag("keep", false),
         age: spec.duration("age")?.unwrap_or(f64::INFINITY),
         bound: BYTES,
