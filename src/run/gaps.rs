@@ -65,3 +65,16 @@ pub(super) fn undelivered(live: &Live) -> Option<String> {
         )
     })
 }
+
+/// Returns a note about samples of software events that have the data of another program's event.
+pub(super) fn prepared_elsewhere(live: &Live) -> Option<String> {
+    let samples = live.prepared_elsewhere();
+    (samples > 0).then(|| {
+        format!(
+            "at least {} of software events (page faults, switches) were prepared by the kernel \
+             for another program that samples them, too: their times, stacks and registers may be \
+             those that it requested",
+            counted(samples, "record")
+        )
+    })
+}

@@ -359,7 +359,9 @@ fn finish(
         let text = format!("{lost} lost: task names may be stale");
         host.context().note(Level::Warning, &text);
     }
-    for text in [gaps::undelivered(&live), gaps::unread_texts(&live)].into_iter().flatten() {
+    let notes =
+        [gaps::undelivered(&live), gaps::unread_texts(&live), gaps::prepared_elsewhere(&live)];
+    for text in notes.into_iter().flatten() {
         host.context().note(Level::Warning, &text);
     }
     if lost_at_end.is_some_and(|lost| lost > 0)

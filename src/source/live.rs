@@ -61,6 +61,8 @@ pub struct Live {
     own_pid: u32,
     /// The record that is handled, without the values that the kernel did not set.
     cleared: Vec<u8>,
+    /// Samples known to have the data that an event of another program requested.
+    prepared_elsewhere: u64,
     tasks: Option<WatchedTasks>,
     /// Watched CPUs; the others have rings for the records of tasks.
     watched_cpus: Vec<u32>,
@@ -141,6 +143,7 @@ impl Live {
             clock: Clock::new(Stamp { wall_ns: wall, clock_ns: now }, now),
             own_pid: std::process::id(),
             cleared: Vec::new(),
+            prepared_elsewhere: 0,
             tasks,
             watched_cpus: request.watched.clone(),
             lost_seen: 0,

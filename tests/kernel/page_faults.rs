@@ -5,6 +5,7 @@ use perilune::sys::attr::{Attr, PerfTarget};
 use perilune::sys::perf::PerfEvent;
 use serde_json::Value;
 
+use crate::counters::refused;
 use crate::groups::needs_inherited_counts;
 use crate::live::live_tests;
 use crate::load;
@@ -14,6 +15,7 @@ live_tests! {
     each_touched_page_is_one_fault,
     with_a_period_one_sample_represents_that_many_faults,
     events_that_sample_the_same_fault_have_a_sample_each,
+    events_with_different_stacks_of_the_same_fault_are_refused,
     a_fault_that_another_program_samples_first_has_its_event_and_time,
 }
 
@@ -98,6 +100,21 @@ fn events_that_sample_the_same_fault_have_a_sample_each() {
     run.is_complete();
 }
 
+fn events_with_different_stacks_of_the_same_fault_are_refused() {
+    let text = "local m = monitor { summary = 'faults' }
+        function m.init()
+          evsel('page-faults', { period = 2, stack = true }, function() end)
+          evsel('page-faults', { period = 2, stack = true, max_stack = 1 }, function() end)
+        end
+        return m";
+    let folder = tempfile::tempdir().expect("a folder for the script");
+    let path = folder.path().join("s.lua");
+    std::fs::write(&path, text).expect("the script can be written");
+    let (code, said) = refused(&[&path.to_string_lossy()]);
+    let why = "two events of the run sample it with different stacks or registers";
+    assert!(code == Some(1) && said.contains(why), "{code:?} {said}");
+}
+
 fn a_fault_that_another_program_samples_first_has_its_event_and_time() {
     needs_inherited_counts();
     let init = "n.samples, n.early, n.late = 0, 0, 0
@@ -132,6 +149,10 @@ fn a_fault_that_another_program_samples_first_has_its_event_and_time() {
         for count in [&row["early"], &row["late"], &run.coverage()["disordered"]] {
             assert_eq!(*count, 0, "{order} {kinds:#x}: {row} {}", run.coverage());
         }
+        let is_reported = |note: &Value| {
+            note["text"].as_str().is_some_and(|text| text.contains("for another program"))
+        };
+        assert!(run.of("note").any(is_reported), "{order} {kinds:#x}: {}", run.stderr);
         run.is_complete();
     }
 }

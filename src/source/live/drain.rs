@@ -124,12 +124,14 @@ impl Live {
             return sink.side(SideBand::undecodable(0.0, ring.cpu));
         };
         (sample.pid, sample.tid) = decoder.task((sample.pid, sample.tid), sample.raw, sink);
-        sample.id = id;
         if decoder.has_own_id {
-            let earliest = ring.last.max(ring.looked_before);
-            let earliest = merge_time.unwrap_or(earliest);
+            let is_ours = openings.of_id(sample.id).is_some()
+                && (ring.last..=ring.looked_at).contains(&sample.time);
+            self.prepared_elsewhere += u64::from(!is_ours);
+            let earliest = merge_time.unwrap_or(ring.last.max(ring.looked_before));
             sample.time = decoder.time_between(earliest, ring.looked_at, sample.time);
         }
+        sample.id = id;
         ring.last = ring.last.max(sample.time);
         decoder.note_sample(index);
         if let (Some(cgroup), Some(tasks)) = (&decoder.cgroup, &mut self.tasks) {

@@ -43,6 +43,12 @@ impl Live {
         missing + self.opened.programs.counts().failed + self.opened.links.failed()
     }
 
+    /// Returns how many samples so far are known to have the time, the stack and the registers that
+    /// an event of another program requested.
+    pub fn prepared_elsewhere(&self) -> u64 {
+        self.prepared_elsewhere
+    }
+
     /// Returns how many strings of system calls BPF programs could not read so far.
     pub fn unread_texts(&self) -> u64 {
         self.opened.programs.counts().faults

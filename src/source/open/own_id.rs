@@ -7,8 +7,8 @@
 //! so the ID among these is right. [`add`] pads the samples so that this ID is always at
 //! [`OWN_ID`].
 //!
-//! Call chain, registers and the copy of the stack are those of the first event, too, which may
-//! have requested other parts of them.
+//! Call chain, registers and the copy of the stack are those of the first event, too. Two events of
+//! a run must therefore request the same parts of them.
 
 use anyhow::ensure;
 use perf_event_open_sys::bindings as abi;
@@ -35,8 +35,9 @@ const SHARED: [u32; 8] = [
 /// Adds the event's own ID to its samples if they may have that of another event.
 ///
 /// # Errors
-/// One of `others`, the events of the run, samples the same occurrences, and not both can have
-/// their own ID: before 6.12, the kernel has no counter values in the samples of inherited events.
+/// One of `others`, the events of the run, samples the same occurrences with other stacks or
+/// registers, or not both can have their own ID: before 6.12, the kernel has no counter values in
+/// the samples of inherited events.
 pub(super) fn add<'a>(
     attr: &mut Attr,
     opening: &Opening,
@@ -47,13 +48,19 @@ pub(super) fn add<'a>(
     }
     let is_possible = attr.get("inherit") != Some(1) || is_linux_since((6, 12));
     let config = attr.as_raw().config;
-    let mut others = others.filter(|other| is_shared(other) && other.as_raw().config == config);
-    ensure!(
-        others.all(|other| is_possible && has_values(other)),
-        "{}: before Linux 6.12, only one event of a run can sample it for tasks and their \
-         children; add -a, or use one event",
-        opening.event.name
-    );
+    let name = &opening.event.name;
+    for other in others.filter(|other| is_shared(other) && other.as_raw().config == config) {
+        ensure!(
+            is_possible && has_values(other),
+            "{name}: before Linux 6.12, only one event of a run can sample it for tasks and their \
+             children; add -a, or use one event"
+        );
+        ensure!(
+            !requests_other_parts(attr, other),
+            "{name}: two events of the run sample it with different stacks or registers, and the \
+             kernel gives both those of one of them; use the same for both"
+        );
+    }
     if is_possible {
         place(attr);
     }
@@ -71,6 +78,25 @@ fn is_shared(attr: &Attr) -> bool {
     let has_kind = |kind: &u32| u64::from(*kind) == raw.config;
     let is_sampled = attr.get("sample_period") != Some(0);
     raw.type_ == abi::PERF_TYPE_SOFTWARE && is_sampled && SHARED.iter().any(has_kind)
+}
+
+/// Returns whether both events request the call chain, registers or a copy of the stack, but not
+/// the same part of it.
+fn requests_other_parts(one: &Attr, other: &Attr) -> bool {
+    const PARTS: [(u32, &[&str]); 5] = [
+        (
+            abi::PERF_SAMPLE_CALLCHAIN,
+            &["sample_max_stack", "exclude_callchain_kernel", "exclude_callchain_user"],
+        ),
+        (abi::PERF_SAMPLE_REGS_USER, &["sample_regs_user"]),
+        (abi::PERF_SAMPLE_REGS_INTR, &["sample_regs_intr"]),
+        (abi::PERF_SAMPLE_STACK_USER, &["sample_stack_user"]),
+        (abi::PERF_SAMPLE_BRANCH_STACK, &["branch_sample_type"]),
+    ];
+    let in_both = one.as_raw().sample_type & other.as_raw().sample_type;
+    PARTS.iter().any(|(bit, fields)| {
+        in_both & u64::from(*bit) != 0 && fields.iter().any(|name| one.get(name) != other.get(name))
+    })
 }
 
 /// Returns whether samples have counter values.
@@ -125,6 +151,26 @@ mod tests {
             place(&mut attr);
             let layout = RecordLayout::new(attr::shape(&attr));
             assert_eq!(layout.own_id_offset(), Some(OWN_ID), "{sampling:?}");
+        }
+    }
+
+    #[test]
+    fn events_with_parts_of_their_own_or_the_same_parts_can_share_a_sample() {
+        let attr = |kinds: u32, fields: &[(&str, u64)]| {
+            let mut attr = Attr::software(abi::PERF_COUNT_SW_PAGE_FAULTS.into());
+            attr.raw().sample_type = kinds.into();
+            fields.iter().for_each(|(name, value)| attr.set(name, *value).unwrap());
+            attr
+        };
+        let whole = attr(abi::PERF_SAMPLE_CALLCHAIN, &[]);
+        let short = attr(abi::PERF_SAMPLE_CALLCHAIN, &[("sample_max_stack", 1)]);
+        let user = attr(abi::PERF_SAMPLE_CALLCHAIN, &[("exclude_callchain_kernel", 1)]);
+        let registers = |mask| attr(abi::PERF_SAMPLE_REGS_USER, &[("sample_regs_user", mask)]);
+        for (one, other) in [(whole, short), (whole, user), (registers(1), registers(3))] {
+            assert!(requests_other_parts(&one, &other), "{one:?} {other:?}");
+        }
+        for (one, other) in [(whole, whole), (whole, registers(1)), (short, attr(0, &[]))] {
+            assert!(!requests_other_parts(&one, &other), "{one:?} {other:?}");
         }
     }
 
