@@ -28,11 +28,9 @@ function m.init(opt)
   local number, name = probes.numbers()
   local column = { "function", name }
   local add = delays.table(opt, { perins "tid", column })
-  local spread ---@type perilune.Hist?
-  if opt.histogram then
-    spread = hist.log2 { column, title = "duration", unit = "ns", metric = "none" }
-  end
-  --- Returns the handlers of calls and of returns, of functions in user space or in the kernel.
+  local spread = opt.histogram
+    and hist.log2 { column, title = "duration", unit = "ns", metric = "none" }
+  --- Returns the handlers of calls and of returns. Only returns in user space have a depth limit.
   local function handlers(user)
     local open = pending { "call", key = "tid", nested = true, uretprobes = user, keep = opt.than }
     return function(e) open:open(e._tid, e, number(e._event.id)) end, function(e)
@@ -44,12 +42,13 @@ function m.init(opt)
       if spread then spread:add(delay, call) end
     end
   end
-  local sides = { u = { handlers(true) }, k = { handlers(false) } }
+  local user_call, user_return = handlers(true)
+  local kernel_call, kernel_return = handlers(false)
   for _, s in ipairs(opt.event[1]) do
     local plain = { registers = not opt.than and not s.filter } -- one BPF link for many
-    local called, returned = unpack(sides[s.name:sub(1, 1)] or sides.k)
-    evsel(s, plain, called)
-    evsel(probes.returns(s), returned)
+    local is_user = s.name:find "^u" ~= nil
+    evsel(s, plain, is_user and user_call or kernel_call)
+    evsel(probes.returns(s), is_user and user_return or kernel_return)
   end
 end
 return m

@@ -10,8 +10,8 @@
 --     -e irq:irq_handler_entry,irq:irq_handler_exit -i 1000
 --   perilune nested -k _tid -e raw_syscalls:sys_enter,raw_syscalls:sys_exit \
 --     -e sched:sched_switch//key=prev_pid/alias=off-CPU/,sched:sched_switch//key=next_pid/
---   perilune nested -k _tid -e uprobes:parse,uprobes:parse_ret \
---     -e uprobes:read,uprobes:read_ret --than 5ms -p 1234
+--   perilune nested -k _tid -e uprobe:./app:parse,uretprobe:./app:parse \
+--     -e uprobe:./app:read,uretprobe:./app:read --than 5ms -p 1234
 local calls, delays, relation = require "calls", require "delays", require "relation"
 local probes = require "probes"
 

@@ -28,7 +28,7 @@ function probes.returns(s)
   return kind .. "retprobe:" .. without_values(rest)
 end
 
---- Returns whether all calls end with the return of a user-space function.
+--- Returns whether all ends are `uretprobe:` events. Probes made in tracefs are not recognized.
 ---@param groups perilune.Selector[][] a begin, then its ends
 ---@return boolean
 function probes.are_uretprobes(groups)

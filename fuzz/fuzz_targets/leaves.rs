@@ -155,6 +155,7 @@ impl Tables {
             by_task: true,
             keep_lost: false,
             nested: !with_history,
+            uretprobes: false,
             keep_event: true,
             age: 30_000.0,
             bound: 4 << 10,

@@ -208,8 +208,8 @@ impl RecordLayout {
         (self.head.time != ABSENT).then(|| HEADER + 8 * self.head.time)
     }
 
-    /// Returns the offset of the event's ID among the counter values of a whole sample, those of a
-    /// group begin with the event that samples; None if they have no IDs.
+    /// Returns the offset of the event's ID among the counter values of a whole sample; None if
+    /// they have no IDs. In a group, the event that samples comes first.
     pub fn own_id_offset(&self) -> Option<usize> {
         let asked = ReadBits::new(self.shape.read_format);
         let before = asked.words_before_id().filter(|_| self.shape.samples(abi::PERF_SAMPLE_READ));

@@ -180,7 +180,7 @@ fn partly_watched(role: &Role, source: &SourceRequest) -> Option<String> {
     let period = sampling.period.filter(|period| is_sampled && *period > 1)?;
     // The kernel counts down for each thread on each CPU, and starts anew for each child.
     let short = match source.tasks.is_some() && !sampling.whole_cpus {
-        true => format!("; a thread with less than {period} events on a CPU has none"),
+        true => format!("; a thread with fewer than {period} events on a CPU has no record"),
         false => String::new(),
     };
     Some(format!(

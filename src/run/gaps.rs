@@ -71,9 +71,9 @@ pub(super) fn prepared_elsewhere(live: &Live) -> Option<String> {
     let samples = live.prepared_elsewhere();
     (samples > 0).then(|| {
         format!(
-            "at least {} of software events (page faults, switches) were prepared by the kernel \
-             for another program that samples them, too: their times, stacks and registers may be \
-             those that it requested",
+            "at least {} of software events (page faults, context switches) may have the time, \
+             stack and registers that another program requested: the kernel prepares one sample \
+             for all; stop the other program, or use a tracepoint",
             counted(samples, "record")
         )
     })

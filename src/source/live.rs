@@ -226,6 +226,7 @@ impl Live {
     /// # Errors
     /// The kernel refuses to enable an event.
     pub fn enable(&mut self, workload: bool) -> anyhow::Result<()> {
+        let before = monotonic_ns();
         let decoders = &self.opened.decoders;
         for open in &self.opened.events {
             let decoder = &decoders[open.opening];
@@ -240,7 +241,7 @@ impl Live {
         self.choose_cpu_times();
         let (wall, now) = wall_and_monotonic();
         self.clock = Clock::new(Stamp { wall_ns: wall, clock_ns: now }, now);
-        self.opened.rings.iter_mut().for_each(|ring| (ring.looked_at, ring.last) = (now, now));
+        self.opened.rings.iter_mut().for_each(|ring| (ring.looked_at, ring.last) = (now, before));
         if self.order.is_some() {
             for decoder in &mut self.opened.decoders {
                 let recipients =

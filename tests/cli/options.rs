@@ -312,8 +312,8 @@ fn a_prompt_refuses_options_without_an_effect() {
 #[test]
 fn a_rotation_is_one_size_and_one_time() {
     for (value, why) in [
-        ("64MiB,60s,10s", "`10s`: write one size and one time, such as 64MiB,60s"),
-        ("64MiB,1", "`1` is too small for a file; 64KiB is the least"),
+        ("64MiB,60s,10s", "`10s` is the second size or time; give one of each, such as 64MiB,60s"),
+        ("64MiB,1", "`1` is too small; the minimum is 64KiB"),
         ("soon", "`soon` is neither a size nor a time; for example 64MiB,60s"),
     ] {
         let words = ["top", "-e", "sched:sched_switch", "--parquet", "x", "--rotate", value];

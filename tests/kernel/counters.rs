@@ -23,7 +23,7 @@ live_tests! {
     events_that_cannot_be_counted_are_refused_with_the_reason,
     the_states_of_each_cpu_match_the_kernels_accounting,
     options_that_have_no_effect_on_counters_are_refused,
-    a_part_of_the_nanoseconds_of_an_event_is_refused,
+    period_and_freq_of_nanosecond_events_are_refused,
     monitors_of_whole_cpus_refuse_single_tasks,
 }
 
@@ -276,7 +276,7 @@ fn options_that_have_no_effect_on_counters_are_refused() {
     }
 }
 
-fn a_part_of_the_nanoseconds_of_an_event_is_refused() {
+fn period_and_freq_of_nanosecond_events_are_refused() {
     for option in ["period=1000", "freq=100"] {
         let event = format!("sched:sched_stat_runtime//{option}/");
         let (code, text) = refused(&["trace", "-e", &event]);

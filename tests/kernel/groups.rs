@@ -56,9 +56,7 @@ fn has_note(run: &Run, part: &str) -> bool {
 
 /// Skips a test of a kernel that cannot sample the counts of inherited events.
 pub(crate) fn needs_inherited_counts() {
-    let release = perilune::sys::machine::kernel_release();
-    let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
-    if (numbers.next(), numbers.next()) < (Some(6), Some(12)) {
+    if !perilune::sys::machine::is_linux_since((6, 12)) {
         skip_anywhere("this kernel samples the counts of groups only for whole CPUs");
     }
 }

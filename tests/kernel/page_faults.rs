@@ -4,6 +4,7 @@ use perf_event_open_sys::bindings as abi;
 use perilune::sys::attr::{Attr, PerfTarget};
 use perilune::sys::perf::PerfEvent;
 use serde_json::Value;
+use tempfile::TempDir;
 
 use crate::counters::refused;
 use crate::groups::needs_inherited_counts;
@@ -30,6 +31,20 @@ fn check_samples(samples: &Value, period: u64, run: &Run) {
     assert!((least - 2..least + 10 + 100 / period).contains(&samples), "{samples}: {}", run.stderr);
 }
 
+fn reports_another_program(run: &Run) -> bool {
+    let is_it = |text: &str| text.contains("that another program requested");
+    run.of("note").any(|note| note["text"].as_str().is_some_and(is_it))
+}
+
+/// Writes a script; it is removed with the folder.
+fn script(text: &str) -> (TempDir, String) {
+    let folder = tempfile::tempdir().expect("a folder for the script");
+    let path = folder.path().join("s.lua");
+    std::fs::write(&path, text).expect("the script can be written");
+    let path = path.to_string_lossy().into_owned();
+    (folder, path)
+}
+
 /// Runs a script with this `m.init` over the faults of a task, which emits `n` at its end. `begin`
 /// is called with the task before it begins; what it returns is held until the end.
 fn run_script<T>(order: bool, init: &str, begin: impl FnOnce(i32) -> T) -> Run {
@@ -39,12 +54,10 @@ fn run_script<T>(order: bool, init: &str, begin: impl FnOnce(i32) -> T) -> Run {
          function m.deinit() emit(n) end
          return m"
     );
-    let folder = tempfile::tempdir().expect("a folder for the script");
-    let path = folder.path().join("s.lua");
-    std::fs::write(&path, text).expect("the script can be written");
+    let (_folder, path) = script(&text);
     let (load, _) = load::faults(PAGES as usize);
     let pid = load.pid();
-    let tool = Tool::attach(&[&path.to_string_lossy(), "-p", &pid.to_string()]);
+    let tool = Tool::attach(&[&path, "-p", &pid.to_string()]);
     let held = begin(pid as i32);
     load.run();
     drop(held);
@@ -97,6 +110,7 @@ fn events_that_sample_the_same_fault_have_a_sample_each() {
     for period in [1, 10, 20] {
         check_samples(&row[format!("every{period}")], period, &run);
     }
+    assert!(!reports_another_program(&run), "{:?}", run.objects);
     run.is_complete();
 }
 
@@ -107,10 +121,8 @@ fn events_with_different_stacks_of_the_same_fault_are_refused() {
           evsel('page-faults', { period = 2, stack = true, max_stack = 1 }, function() end)
         end
         return m";
-    let folder = tempfile::tempdir().expect("a folder for the script");
-    let path = folder.path().join("s.lua");
-    std::fs::write(&path, text).expect("the script can be written");
-    let (code, said) = refused(&[&path.to_string_lossy()]);
+    let (_folder, path) = script(text);
+    let (code, said) = refused(&[&path]);
     let why = "two events of the run sample it with different stacks or registers";
     assert!(code == Some(1) && said.contains(why), "{code:?} {said}");
 }
@@ -149,10 +161,7 @@ fn a_fault_that_another_program_samples_first_has_its_event_and_time() {
         for count in [&row["early"], &row["late"], &run.coverage()["disordered"]] {
             assert_eq!(*count, 0, "{order} {kinds:#x}: {row} {}", run.coverage());
         }
-        let is_reported = |note: &Value| {
-            note["text"].as_str().is_some_and(|text| text.contains("for another program"))
-        };
-        assert!(run.of("note").any(is_reported), "{order} {kinds:#x}: {}", run.stderr);
+        assert!(reports_another_program(&run), "{order} {kinds:#x}: {}", run.stderr);
         run.is_complete();
     }
 }

@@ -11,8 +11,8 @@ use crate::output::parquet::{FILE_AGE, FILE_BYTES, ParquetSettings};
 use crate::script::option::value::{OptionValue, OptionValues};
 use crate::sys::machine::host_name;
 
-/// Least size of a file of `--parquet` at which the next one begins.
-const LEAST_FILE_BYTES: u64 = 64 << 10;
+/// Minimum of the size in `--rotate`.
+const FILE_BYTES_MIN: u64 = 64 << 10;
 
 /// Returns the settings of `--parquet` and `--rotate`. `$PERILUNE_HOST` replaces the name of this
 /// machine.
@@ -38,13 +38,16 @@ pub(super) fn parquet(values: &OptionValues) -> Result<Option<ParquetSettings>> 
     };
     let (mut size, mut age) = (None, None);
     for part in rotate.into_iter().flat_map(|list| list.split(',')) {
-        let again = match (parse_duration_with_unit(part), parse_size(part)) {
+        let is_repeated = match (parse_duration_with_unit(part), parse_size(part)) {
             (Ok(ns), _) if ns > 0 => age.replace(Duration::from_nanos(ns)).is_some(),
-            (_, Ok(bytes)) if bytes >= LEAST_FILE_BYTES => size.replace(bytes).is_some(),
-            (_, Ok(_)) => bail!("--rotate: `{part}` is too small for a file; 64KiB is the least"),
+            (_, Ok(bytes)) if bytes >= FILE_BYTES_MIN => size.replace(bytes).is_some(),
+            (_, Ok(_)) => bail!("--rotate: `{part}` is too small; the minimum is 64KiB"),
             _ => bail!("--rotate: `{part}` is neither a size nor a time; for example 64MiB,60s"),
         };
-        ensure!(!again, "--rotate: `{part}`: write one size and one time, such as 64MiB,60s");
+        ensure!(
+            !is_repeated,
+            "--rotate: `{part}` is the second size or time; give one of each, such as 64MiB,60s"
+        );
     }
     settings.size = size.unwrap_or(settings.size);
     settings.age = age.unwrap_or(settings.age);

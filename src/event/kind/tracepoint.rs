@@ -112,8 +112,8 @@ impl EventProperties for Tracepoint {
     }
 
     fn check_options(&self, sampling: &Sampling, _of_tasks: bool) -> Result<()> {
-        // The kernel would write all samples of an event at once and throttle the event for that,
-        // for good once its task leaves the CPU (`perf_trace_add()`).
+        // The kernel writes all samples of an event at once and then throttles it; if its task
+        // leaves the CPU, permanently (`perf_trace_add()`).
         ensure!(
             !self.counts_time()
                 || sampling.count

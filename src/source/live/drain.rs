@@ -4,7 +4,7 @@
 //! dispatched. A record that wraps is copied into its ring's scratch; between two releases there is
 //! at most one such record.
 
-use super::Live;
+use super::{Live, SLACK_NS};
 use crate::base::event::slot::Slot;
 use crate::source::open::opened::OpenedSource;
 use crate::source::ring::decoder::SAMPLE;
@@ -125,11 +125,11 @@ impl Live {
         };
         (sample.pid, sample.tid) = decoder.task((sample.pid, sample.tid), sample.raw, sink);
         if decoder.has_own_id {
-            let is_ours = openings.of_id(sample.id).is_some()
-                && (ring.last..=ring.looked_at).contains(&sample.time);
-            self.prepared_elsewhere += u64::from(!is_ours);
-            let earliest = merge_time.unwrap_or(ring.last.max(ring.looked_before));
-            sample.time = decoder.time_between(earliest, ring.looked_at, sample.time);
+            // Records in flight may be older than the record before them.
+            let possible = ring.last.saturating_sub(SLACK_NS)..=ring.looked_at;
+            let from = merge_time.unwrap_or(ring.last.max(ring.looked_before));
+            let is_timed = decoder.correct_time(&mut sample, possible, from);
+            self.prepared_elsewhere += u64::from(!is_timed || openings.of_id(sample.id).is_none());
         }
         sample.id = id;
         ring.last = ring.last.max(sample.time);
@@ -142,7 +142,8 @@ impl Live {
         if weight == Some(0) {
             return;
         }
-        let time = merge_time.unwrap_or(sample.time);
+        let earliest = if decoder.has_own_id { sample.time } else { 0 };
+        let time = merge_time.map_or(sample.time, |time| time.max(earliest));
         let foreign = decoder.by_thread
             && self.tasks.as_ref().is_some_and(|tasks| !tasks.contains(sample.tid));
         let own = decoder.hide_self && sample.pid == self.own_pid;

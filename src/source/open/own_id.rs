@@ -1,11 +1,11 @@
 //! Software events whose samples may have the ID of another event.
 //!
-//! If several perf events sample the same page fault or context switch, of one run or of several
-//! programs, the kernel (since 6.3) prepares the data of the first sample only: the others have its
-//! ID and its time, which may be of another clock (`do_perf_sw_event()` and
-//! `perf_prepare_sample()`; fixed for tracepoints in 6.5). Counter values are read for each event,
-//! so the ID among these is right. [`add`] pads the samples so that this ID is always at
-//! [`OWN_ID`].
+//! If several perf events, of one run or of several programs, sample the same page fault or context
+//! switch, Linux 6.3 and later prepares the sample once. All samples then have the ID and the time
+//! of the first event, and this time may be of another clock (`do_perf_sw_event()` and
+//! `perf_prepare_sample()`; fixed for tracepoints in 6.5). The kernel reads counter values for each
+//! event, so the ID among them is the event's own. [`add`] adds fields to the samples so that this
+//! ID is always at [`OWN_ID`].
 //!
 //! Call chain, registers and the copy of the stack are those of the first event, too. Two events of
 //! a run must therefore request the same parts of them.
@@ -21,7 +21,7 @@ use crate::sys::attr::Attr;
 use crate::sys::machine::is_linux_since;
 
 /// Events that `do_perf_sw_event()` samples. The clocks have samples of their own.
-const SHARED: [u32; 8] = [
+const SHARED_EVENTS: [u32; 8] = [
     abi::PERF_COUNT_SW_PAGE_FAULTS,
     abi::PERF_COUNT_SW_CONTEXT_SWITCHES,
     abi::PERF_COUNT_SW_CPU_MIGRATIONS,
@@ -32,12 +32,17 @@ const SHARED: [u32; 8] = [
     abi::PERF_COUNT_SW_CGROUP_SWITCHES,
 ];
 
+/// First version in which several events share a prepared sample.
+const SHARED_SINCE: (u32, u32) = (6, 3);
+/// First version with counter values in the samples of inherited events.
+const INHERITED_VALUES_SINCE: (u32, u32) = (6, 12);
+
 /// Adds the event's own ID to its samples if they may have that of another event.
 ///
 /// # Errors
-/// One of `others`, the events of the run, samples the same occurrences with other stacks or
-/// registers, or not both can have their own ID: before 6.12, the kernel has no counter values in
-/// the samples of inherited events.
+/// One of `others`, the events of the run, samples the same occurrences with different stacks or
+/// registers, or not both can have their own ID: before 6.12, the samples of inherited events have
+/// no counter values.
 pub(super) fn add<'a>(
     attr: &mut Attr,
     opening: &Opening,
@@ -46,23 +51,24 @@ pub(super) fn add<'a>(
     if !is_shared(attr) {
         return Ok(());
     }
-    let is_possible = attr.get("inherit") != Some(1) || is_linux_since((6, 12));
+    let is_possible = attr.get("inherit") != Some(1) || is_linux_since(INHERITED_VALUES_SINCE);
     let config = attr.as_raw().config;
     let name = &opening.event.name;
-    for other in others.filter(|other| is_shared(other) && other.as_raw().config == config) {
+    let is_same = |other: &&Attr| is_shared(other) && other.as_raw().config == config;
+    for other in others.filter(|other| is_linux_since(SHARED_SINCE) && is_same(other)) {
         ensure!(
             is_possible && has_values(other),
-            "{name}: before Linux 6.12, only one event of a run can sample it for tasks and their \
-             children; add -a, or use one event"
+            "{name}: on Linux 6.3 to 6.11, only one event of a run can sample it for tasks and \
+             their children; add -a, or use one event"
         );
         ensure!(
-            !requests_other_parts(attr, other),
-            "{name}: two events of the run sample it with different stacks or registers, and the \
-             kernel gives both those of one of them; use the same for both"
+            !differ_in_stacks(attr, other),
+            "{name}: two events of the run sample it with different stacks or registers, but the \
+             kernel records those of one event for both; use the same options for both"
         );
     }
     if is_possible {
-        place(attr);
+        add_counter_values(attr);
     }
     Ok(())
 }
@@ -77,13 +83,13 @@ fn is_shared(attr: &Attr) -> bool {
     let raw = attr.as_raw();
     let has_kind = |kind: &u32| u64::from(*kind) == raw.config;
     let is_sampled = attr.get("sample_period") != Some(0);
-    raw.type_ == abi::PERF_TYPE_SOFTWARE && is_sampled && SHARED.iter().any(has_kind)
+    raw.type_ == abi::PERF_TYPE_SOFTWARE && is_sampled && SHARED_EVENTS.iter().any(has_kind)
 }
 
-/// Returns whether both events request the call chain, registers or a copy of the stack, but not
-/// the same part of it.
-fn requests_other_parts(one: &Attr, other: &Attr) -> bool {
-    const PARTS: [(u32, &[&str]); 5] = [
+/// Returns whether both events request a call chain, registers or a copy of the stack with
+/// different options.
+fn differ_in_stacks(one: &Attr, other: &Attr) -> bool {
+    const PARTS: [(u32, &[&str]); 4] = [
         (
             abi::PERF_SAMPLE_CALLCHAIN,
             &["sample_max_stack", "exclude_callchain_kernel", "exclude_callchain_user"],
@@ -91,7 +97,6 @@ fn requests_other_parts(one: &Attr, other: &Attr) -> bool {
         (abi::PERF_SAMPLE_REGS_USER, &["sample_regs_user"]),
         (abi::PERF_SAMPLE_REGS_INTR, &["sample_regs_intr"]),
         (abi::PERF_SAMPLE_STACK_USER, &["sample_stack_user"]),
-        (abi::PERF_SAMPLE_BRANCH_STACK, &["branch_sample_type"]),
     ];
     let in_both = one.as_raw().sample_type & other.as_raw().sample_type;
     PARTS.iter().any(|(bit, fields)| {
@@ -105,15 +110,15 @@ fn has_values(attr: &Attr) -> bool {
 }
 
 /// Requests the counter values, and fields that fill the space in front of them.
-fn place(attr: &mut Attr) {
+fn add_counter_values(attr: &mut Attr) {
     let raw = attr.raw();
     raw.sample_type |=
         attr::BASE | u64::from(abi::PERF_SAMPLE_IP | abi::PERF_SAMPLE_ADDR | abi::PERF_SAMPLE_READ);
-    let further = [
+    let further_words = [
         raw.sample_type & u64::from(abi::PERF_SAMPLE_PERIOD) != 0,
         raw.read_format & u64::from(abi::PERF_FORMAT_GROUP) != 0,
     ];
-    raw.sample_type |= u64::from(match further.iter().filter(|has| **has).count() {
+    raw.sample_type |= u64::from(match further_words.iter().filter(|has| **has).count() {
         0 => abi::PERF_SAMPLE_CPU | abi::PERF_SAMPLE_STREAM_ID,
         1 => abi::PERF_SAMPLE_CPU,
         _ => 0,
@@ -148,14 +153,14 @@ mod tests {
             let mut attr = attr::of_event(event.kind(), &sampling, common).unwrap();
             attr.raw().sample_type &= !u64::from(abi::PERF_SAMPLE_TIME);
             assert!(is_shared(&attr), "{sampling:?}");
-            place(&mut attr);
+            add_counter_values(&mut attr);
             let layout = RecordLayout::new(attr::shape(&attr));
             assert_eq!(layout.own_id_offset(), Some(OWN_ID), "{sampling:?}");
         }
     }
 
     #[test]
-    fn events_with_parts_of_their_own_or_the_same_parts_can_share_a_sample() {
+    fn events_with_different_stack_options_are_detected() {
         let attr = |kinds: u32, fields: &[(&str, u64)]| {
             let mut attr = Attr::software(abi::PERF_COUNT_SW_PAGE_FAULTS.into());
             attr.raw().sample_type = kinds.into();
@@ -167,10 +172,10 @@ mod tests {
         let user = attr(abi::PERF_SAMPLE_CALLCHAIN, &[("exclude_callchain_kernel", 1)]);
         let registers = |mask| attr(abi::PERF_SAMPLE_REGS_USER, &[("sample_regs_user", mask)]);
         for (one, other) in [(whole, short), (whole, user), (registers(1), registers(3))] {
-            assert!(requests_other_parts(&one, &other), "{one:?} {other:?}");
+            assert!(differ_in_stacks(&one, &other), "{one:?} {other:?}");
         }
         for (one, other) in [(whole, whole), (whole, registers(1)), (short, attr(0, &[]))] {
-            assert!(!requests_other_parts(&one, &other), "{one:?} {other:?}");
+            assert!(!differ_in_stacks(&one, &other), "{one:?} {other:?}");
         }
     }
 

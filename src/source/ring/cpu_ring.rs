@@ -27,7 +27,8 @@ pub(in crate::source) struct CpuRing {
     pub(in crate::source) looked_before: u64,
     /// The record at `at`, if rings are merged.
     pub(in crate::source) staged: Staged,
-    /// Latest time read, for the window of a loss; at first, when the run began.
+    /// Latest time read, for the window of a loss; at first, the time before the events were
+    /// enabled.
     pub(in crate::source) last: u64,
     /// Whether it was nearly full, or a LOST record was seen, since its losses were last read.
     pub(in crate::source) lost_counts_stale: bool,

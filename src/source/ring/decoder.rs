@@ -6,6 +6,7 @@
 //! from then on, up to the moment when it was turned off, no matter when the records are read.
 
 use std::cell::Cell;
+use std::ops::RangeInclusive;
 
 use super::cgroup_records::CgroupRecord;
 use super::chains::Chained;
@@ -256,14 +257,20 @@ impl Decoder {
         self.recipients.iter().any(|recipient| recipient.role == role && recipient.is_on())
     }
 
-    /// Returns the time of a sample that may have that of another clock: the earliest possible one
-    /// if it does not lie between these times.
-    pub(in crate::source) fn time_between(&self, earliest: u64, latest: u64, time: u64) -> u64 {
-        if (earliest..=latest).contains(&time) {
-            return time;
+    /// Gives a sample that has an impossible time, which is that of another clock, the earliest one
+    /// from `from` on at which a role takes samples. Returns whether its time was possible.
+    pub(in crate::source) fn correct_time(
+        &self,
+        sample: &mut Sample<'_>,
+        possible: RangeInclusive<u64>,
+        from: u64,
+    ) -> bool {
+        let is_possible = possible.contains(&sample.time);
+        if !is_possible {
+            let on = self.recipients.iter().filter(|recipient| recipient.is_on());
+            sample.time = from.max(on.map(|recipient| recipient.span.from).min().unwrap_or(0));
         }
-        let on = self.recipients.iter().filter(|recipient| recipient.is_on());
-        earliest.max(on.map(|recipient| recipient.span.from).min().unwrap_or(0))
+        is_possible
     }
 
     /// Returns whether this role takes its records, or will when it is turned on.

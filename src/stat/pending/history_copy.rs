@@ -70,7 +70,7 @@ mod tests {
         by_task: true,
         keep_lost: false,
         nested: false,
-        returns_at_any_depth: true,
+        uretprobes: false,
         keep_event: true,
         age: f64::INFINITY,
         bound: 1 << 20,

@@ -15,7 +15,7 @@ impl Pending {
         let slot = self.slots.get_mut(outer as usize)?;
         let depth = slot.depth + 1;
         if depth >= DEPTH {
-            if self.shape.returns_at_any_depth {
+            if !self.shape.uretprobes {
                 slot.deeper = slot.deeper.saturating_add(1);
             }
             self.losses.evicted += 1;
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn returns_that_the_kernel_omits_beyond_the_depth_limit_are_not_awaited() {
-        let mut calls = pending(PendingOptions { returns_at_any_depth: false, ..CALLS });
+        let mut calls = pending(PendingOptions { uretprobes: true, ..CALLS });
         for round in 0..2 {
             let start = f64::from(1000 * round);
             for i in 0..100 {

@@ -13,9 +13,8 @@ pub struct PendingOptions {
     /// Whether opening a key again begins a call inside the open one instead of replacing it: the
     /// slots of a key form a stack.
     pub nested: bool,
-    /// Whether calls that are nested too deeply return, too: the kernel has no return of a
-    /// user-space function there.
-    pub returns_at_any_depth: bool,
+    /// Whether calls end with uretprobes: the kernel has no return of a call below the depth limit.
+    pub uretprobes: bool,
     /// Whether the whole event is copied.
     pub keep_event: bool,
     /// Nanoseconds after which an open slot is dropped; infinity for no limit.

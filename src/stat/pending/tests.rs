@@ -11,7 +11,7 @@ pub(super) const SHAPE: PendingOptions = PendingOptions {
     by_task: true,
     keep_lost: false,
     nested: false,
-    returns_at_any_depth: true,
+    uretprobes: false,
     keep_event: false,
     age: f64::INFINITY,
     bound: 1 << 20,

@@ -52,7 +52,7 @@ fn declare(spec: &Value, shared: &AggregateSettings) -> Checked<NewAggregate> {
         by_task: key == Some("tid"),
         keep_lost: lost == Some("keep"),
         nested: spec.flag("nested", false),
-        returns_at_any_depth: !spec.flag("uretprobes", false),
+        uretprobes: spec.flag("uretprobes", false),
         keep_event: spec.flag("keep", false),
         age: spec.duration("age")?.unwrap_or(f64::INFINITY),
         bound: BYTES,
