@@ -28,8 +28,8 @@ function m.init(opt)
   local number, name = probes.numbers()
   local column = { "function", name }
   local add = delays.table(opt, { perins "tid", column })
-  local spread = opt.histogram
-    and hist.log2 { column, title = "duration", unit = "ns", metric = "none" }
+  local spread = opt.histogram and hist.log2 { column, title = "duration", unit = "ns",
+    metric = "none" } or nil ---@type perilune.Hist?
   --- Returns the handlers of calls and of returns. Only returns in user space have a depth limit.
   local function handlers(user)
     local open = pending { "call", key = "tid", nested = true, uretprobes = user, keep = opt.than }
