@@ -17,6 +17,7 @@ live_tests! {
     with_a_period_one_sample_represents_that_many_faults,
     events_that_sample_the_same_fault_have_a_sample_each,
     events_with_different_stacks_of_the_same_fault_are_refused,
+    a_stack_that_another_program_did_not_request_is_truncated,
     a_fault_that_another_program_samples_first_has_its_event_and_time,
 }
 
@@ -127,6 +128,40 @@ fn events_with_different_stacks_of_the_same_fault_are_refused() {
     assert!(code == Some(1) && said.contains(why), "{code:?} {said}");
 }
 
+/// Opens an event of page faults, as another program does. The kernel handles the event that was
+/// opened last first.
+fn open_first(pid: i32, fields: &[(&str, u64)]) -> PerfEvent {
+    let mut attr = Attr::software(abi::PERF_COUNT_SW_PAGE_FAULTS.into());
+    for (name, value) in [("sample_period", 5), ("use_clockid", 1)].iter().chain(fields) {
+        attr.set(name, *value).expect("the attr has this field");
+    }
+    let target = PerfTarget { pid, cpu: -1 };
+    PerfEvent::open(&attr, target, "page-faults").expect("a second event").event
+}
+
+fn a_stack_that_another_program_did_not_request_is_truncated() {
+    needs_inherited_counts();
+    let init = "n.samples, n.empty = 0, 0
+        evsel('page-faults//period=10/', { stack = true }, function(e)
+          n.samples = n.samples + 1
+          if stack_text(e._stack) == '' then n.empty = n.empty + 1 end
+        end)";
+    // A fault in user space has no frame in the kernel.
+    let kinds = abi::PERF_SAMPLE_TIME | abi::PERF_SAMPLE_CALLCHAIN;
+    let fields = [
+        ("sample_type", kinds.into()),
+        ("exclude_callchain_user", 1),
+        ("clockid", libc::CLOCK_MONOTONIC as u64),
+    ];
+    let run = run_script(true, init, |pid| open_first(pid, &fields));
+    let row = run.of("row").next().unwrap_or_else(|| panic!("{}", run.stderr));
+    check_samples(&row["samples"], 10, &run);
+    assert_eq!(row["empty"], 0, "{row}");
+    let truncated = run.coverage()["truncated"].as_u64();
+    assert!(truncated > Some(PAGES / 10 * 9 / 10), "{}", run.coverage());
+    assert!(reports_another_program(&run), "{}", run.stderr);
+}
+
 fn a_fault_that_another_program_samples_first_has_its_event_and_time() {
     needs_inherited_counts();
     let init = "n.samples, n.early, n.late = 0, 0, 0
@@ -141,20 +176,8 @@ fn a_fault_that_another_program_samples_first_has_its_event_and_time() {
         (false, abi::PERF_SAMPLE_TIME),
         (false, abi::PERF_SAMPLE_TIME | abi::PERF_SAMPLE_IDENTIFIER),
     ] {
-        // The kernel handles the event that was opened last first.
-        let other = |pid| {
-            let mut attr = Attr::software(abi::PERF_COUNT_SW_PAGE_FAULTS.into());
-            for (name, value) in [
-                ("sample_period", 5),
-                ("sample_type", kinds.into()),
-                ("use_clockid", 1),
-                ("clockid", libc::CLOCK_REALTIME as u64),
-            ] {
-                attr.set(name, value).expect("the attr has this field");
-            }
-            let target = PerfTarget { pid, cpu: -1 };
-            PerfEvent::open(&attr, target, "page-faults").expect("a second event").event
-        };
+        let clock = ("clockid", libc::CLOCK_REALTIME as u64);
+        let other = |pid| open_first(pid, &[("sample_type", kinds.into()), clock]);
         let run = run_script(order, init, other);
         let row = run.of("row").next().unwrap_or_else(|| panic!("{}", run.stderr));
         check_samples(&row["samples"], 10, &run);

@@ -7,7 +7,9 @@ use perf_event_open_sys::bindings as abi;
 
 use super::{attr, own_id};
 use crate::decode::sample::RecordLayout;
+use crate::event::kind::EventProperties;
 use crate::event::sample_field::FieldValue;
+use crate::event::sampling::Sampling;
 use crate::source::request::{Opening, RefusedCondition, ServedRole, SourceRequest};
 use crate::source::ring::cgroup_records::CgroupRecord;
 use crate::source::ring::chains::Chained;
@@ -62,6 +64,7 @@ pub(super) fn of_opening(
         let sample_type = attr.get("sample_type").unwrap_or(0);
         CgroupRecord::of(&opening.event, sample_type).map(Box::new)
     });
+    let has_own_id = own_id::is_in(&layout, attr);
     let mut decoder = Decoder {
         recipients,
         cgroup: cgroup.flatten(),
@@ -89,12 +92,9 @@ pub(super) fn of_opening(
         has_tail: !sampling.extra.is_empty(),
         whole_cpus: opening.is_cpu_wide(),
         filtered: refused.is_empty(),
-        has_own_id: own_id::is_in(&layout, attr),
+        has_own_id,
         layout,
-        chained: sampling.stack.map(|stack| {
-            Chained::new(stack, sysctl("kernel/perf_event_max_stack"), branches_remembered())
-                .entered(attr::is_entered(event, &stack))
-        }),
+        chained: chained(event, sampling, has_own_id),
         raw_min: opening.event.format().map_or(0, |format| format.fixed_size),
         hide_self: !request.watch_self && opening.hides_self(),
         common_pid: opening.common_pid(),
@@ -102,6 +102,15 @@ pub(super) fn of_opening(
     };
     decoder.update_plain();
     Ok(decoder)
+}
+
+/// Returns how the chains of an event are made; None if it has none. `shared`: the kernel may have
+/// written those that another event requested.
+fn chained(event: &dyn EventProperties, sampling: &Sampling, shared: bool) -> Option<Chained> {
+    let stack = sampling.stack?;
+    let depth = sysctl("kernel/perf_event_max_stack");
+    let chained = Chained::new(stack, depth, branches_remembered());
+    Some(chained.entered(attr::is_entered(event, &stack)).shared(shared))
 }
 
 /// Returns whether a BPF program writes to the events: these do not count.

@@ -29,6 +29,8 @@ pub(in crate::source) struct Chained {
     /// Whether each chain begins at the entry of a function, whose caller is elsewhere in the
     /// sample.
     entered: bool,
+    /// Whether the kernel may have written the chain that another event requested.
+    shared: bool,
 }
 
 /// A slot's chain: address of its first entry, and number of entries.
@@ -43,7 +45,7 @@ impl Chained {
         branches: Option<usize>,
     ) -> Chained {
         let depth = stack.depth.map_or(kernel_depth.unwrap_or(USUAL_DEPTH), usize::from);
-        Chained { stack, depth, branches: branches.unwrap_or(0), entered: false }
+        Chained { stack, depth, branches: branches.unwrap_or(0), entered: false, shared: false }
     }
 
     /// Sets whether the functions have just been called, so that frame pointers miss the caller.
@@ -51,10 +53,22 @@ impl Chained {
         Chained { entered, ..self }
     }
 
+    /// Sets whether the kernel may have written the chain that another event requested.
+    pub(in crate::source) fn shared(self, shared: bool) -> Chained {
+        Chained { shared, ..self }
+    }
+
+    /// Returns whether a chain is certainly that of another event: every task has a frame in the
+    /// kernel or in user space.
+    #[inline]
+    pub(in crate::source) fn is_of_another(&self, chain: Words<'_>) -> bool {
+        self.shared && self.is_by_kernel() && self.stack.kernel() && chain.is_empty()
+    }
+
     /// Returns whether the chain that the kernel wrote is complete: [`ChainMemory::of`] returns it.
     #[inline]
     pub(in crate::source) fn is_complete(&self, chain: Words<'_>) -> bool {
-        self.is_by_kernel() && !self.entered && !self.is_cut(chain)
+        self.is_by_kernel() && !self.entered && !self.is_cut(chain) && !self.is_of_another(chain)
     }
 
     /// Returns whether the chain that the kernel wrote lacks only the caller of the function, if
@@ -95,7 +109,8 @@ impl ChainMemory {
             true => missing_caller(layout, layout.rest_words(sample), whole),
             false => None,
         };
-        if by_kernel && !chained.is_cut(whole) && missing.is_none() || self.is_low() {
+        let is_whole = by_kernel && !chained.is_cut(whole) && !chained.is_of_another(whole);
+        if is_whole && missing.is_none() || self.is_low() {
             return as_written(whole);
         }
         let start = self.start();

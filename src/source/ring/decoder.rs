@@ -258,7 +258,8 @@ impl Decoder {
     }
 
     /// Gives a sample that has an impossible time, which is that of another clock, the earliest one
-    /// from `from` on at which a role takes samples. Returns whether its time was possible.
+    /// from `from` on at which a role takes samples. Returns whether its time and its chain can be
+    /// those of its event.
     pub(in crate::source) fn correct_time(
         &self,
         sample: &mut Sample<'_>,
@@ -270,7 +271,8 @@ impl Decoder {
             let on = self.recipients.iter().filter(|recipient| recipient.is_on());
             sample.time = from.max(on.map(|recipient| recipient.span.from).min().unwrap_or(0));
         }
-        is_possible
+        let is_of_another = |chained: Chained| chained.is_of_another(sample.callchain);
+        is_possible && !self.chained.is_some_and(is_of_another)
     }
 
     /// Returns whether this role takes its records, or will when it is turned on.
