@@ -29,19 +29,19 @@ function m.init(opt)
   local function count(ev, n, of)
     if ev then rows:count(ev, { key = field, sums = { of }, first = n, late_names = true }) end
   end
-  count(evsel("sched:sched_switch", {}), 2, "1")
-  count(evsel("block:block_bio_queue", {}), 4, ("nr_sector * %d"):format(SECTOR))
+  count(evsel "sched:sched_switch", 2, "1")
+  count(evsel "block:block_bio_queue", 4, ("nr_sector * %d"):format(SECTOR))
   count(evsel("sock:sock_send_length/ret > 0/", { optional = true }), 5, "ret")
   count(evsel("sock:sock_recv_length/ret > 0/", { optional = true }), 5, "ret")
 
   -- Records: a program misses events of an interrupt that hits another program, and each of these
   -- may be milliseconds; and the name of a new container is read soon.
-  local function record(name, n, of, spec)
-    local ev, add = evsel(name, spec), rows:adding(n, 1)
+  local function record(ev, n, of)
+    local add = rows:adding(n, 1)
     local value, group = exprs_of({ of }, ev, "number"), expr_of(field, ev, "text")
     ev:each(function(e) add(group(e), value(e)) end)
   end
-  record("sched:sched_stat_runtime", 1, "runtime", {})
-  record("page-faults", 3, "1", { period = 1 })
+  record(evsel "sched:sched_stat_runtime", 1, "runtime")
+  record(evsel("page-faults", { period = 1 }), 3, "1")
 end
 return m

@@ -10,7 +10,7 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---@field lost? "drop"|"keep" after lost events drop open keys, or keep them as `unsure`; Dflt: drop
 ---@field age? string|number|false timeout of open keys in nanoseconds, or `"10s"`; Dflt: none
 ---@field nested? boolean allow openings inside open ones, up to 64 deep; `close` gets the call
----@field uretprobes? boolean with `nested`: calls end with uretprobes, which end at depth 64
+---@field uretprobes? boolean with `nested`: uretprobes end the calls; deeper ones have no return
 
 --- One slot per key, between an event that opens it and one that closes it. A key that is open for
 --- longer than `age` is evicted, and counted so, when another key is opened.

@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::counters::{count_of, refusal_of_stat};
 use crate::live::{live_tests, skip_anywhere};
 use crate::load;
+use crate::script::written;
 use crate::tool::{Run, Tool};
 
 live_tests! {
@@ -37,13 +38,10 @@ fn group(modifier: &str) -> String {
 /// Runs a script with this `m.init` over the calls of one task; `args` select the task by `-p`, or
 /// all by `-a`.
 fn run(init: &str, all: bool) -> Run {
-    let folder = tempfile::tempdir().expect("a folder for the script");
-    let path = folder.path().join("s.lua");
     let text = format!(
         "local m = monitor {{ summary = \"groups\" }}\nfunction m.init()\n{init}\nend\nreturn m\n"
     );
-    fs::write(&path, text).expect("the script can be written");
-    let path = path.to_string_lossy();
+    let (_folder, path) = written(&text);
     let load = load::getppid_on(1, CALLS);
     let pid = load.pid().to_string();
     let args = if all { vec![&*path, "-a"] } else { vec![&*path, "-p", &pid] };
@@ -241,8 +239,6 @@ fn counts_without_a_group_are_refused() {
 
 fn a_system_call_with_a_file_name_leads_a_group() {
     needs_inherited_counts();
-    let folder = tempfile::tempdir().expect("a folder for the script");
-    let path = folder.path().join("s.lua");
     let text = "local m = monitor { summary = 'opens' }
         local samples, wrong = 0, 0
         function m.init()
@@ -253,10 +249,10 @@ fn a_system_call_with_a_file_name_leads_a_group() {
         end
         function m.deinit() emit { samples = samples, wrong = wrong } end
         return m";
-    fs::write(&path, text).expect("the script can be written");
+    let (_folder, path) = written(text);
     let load = load::opens([(c"/perilune-none", 100), (c"/perilune-none-either", 20)]);
     let pid = load.pid().to_string();
-    let run = crate::watch(&[&path.to_string_lossy(), "-p", &pid], load);
+    let run = crate::watch(&[&path, "-p", &pid], load);
     let row = rows(&run).pop().unwrap_or_else(|| panic!("{}", run.stderr)).clone();
     assert_eq!(["samples", "wrong"].map(|name| row[name].as_u64().unwrap()), [120, 0], "{row}");
 }

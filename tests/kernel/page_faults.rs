@@ -4,12 +4,12 @@ use perf_event_open_sys::bindings as abi;
 use perilune::sys::attr::{Attr, PerfTarget};
 use perilune::sys::perf::PerfEvent;
 use serde_json::Value;
-use tempfile::TempDir;
 
 use crate::counters::refused;
 use crate::groups::needs_inherited_counts;
 use crate::live::live_tests;
 use crate::load;
+use crate::script::written;
 use crate::tool::{Run, Tool};
 
 live_tests! {
@@ -37,15 +37,6 @@ fn reports_another_program(run: &Run) -> bool {
     run.of("note").any(|note| note["text"].as_str().is_some_and(is_it))
 }
 
-/// Writes a script; it is removed with the folder.
-fn script(text: &str) -> (TempDir, String) {
-    let folder = tempfile::tempdir().expect("a folder for the script");
-    let path = folder.path().join("s.lua");
-    std::fs::write(&path, text).expect("the script can be written");
-    let path = path.to_string_lossy().into_owned();
-    (folder, path)
-}
-
 /// Runs a script with this `m.init` over the faults of a task, which emits `n` at its end. `begin`
 /// is called with the task before it begins; what it returns is held until the end.
 fn run_script<T>(order: bool, init: &str, begin: impl FnOnce(i32) -> T) -> Run {
@@ -55,7 +46,7 @@ fn run_script<T>(order: bool, init: &str, begin: impl FnOnce(i32) -> T) -> Run {
          function m.deinit() emit(n) end
          return m"
     );
-    let (_folder, path) = script(&text);
+    let (_folder, path) = written(&text);
     let (load, _) = load::faults(PAGES as usize);
     let pid = load.pid();
     let tool = Tool::attach(&[&path, "-p", &pid.to_string()]);
@@ -122,7 +113,7 @@ fn events_with_different_stacks_of_the_same_fault_are_refused() {
           evsel('page-faults', { period = 2, stack = true, max_stack = 1 }, function() end)
         end
         return m";
-    let (_folder, path) = script(text);
+    let (_folder, path) = written(text);
     let (code, said) = refused(&[&path]);
     let why = "two events of the run sample it with different stacks or registers";
     assert!(code == Some(1) && said.contains(why), "{code:?} {said}");

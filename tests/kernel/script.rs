@@ -8,6 +8,7 @@ use std::{
 };
 
 use serde_json::Value;
+use tempfile::TempDir;
 
 use crate::{live::live_tests, load};
 
@@ -48,6 +49,15 @@ impl Ran {
         let found = self.rows().filter_map(|row| row[key].as_u64()).last();
         found.unwrap_or_else(|| panic!("no {key}: {}", self.text))
     }
+}
+
+/// Writes a script into a folder that is removed when it is dropped. Returns both.
+pub(crate) fn written(text: &str) -> (TempDir, String) {
+    let folder = tempfile::tempdir().expect("a folder for the script");
+    let path = folder.path().join("s.lua");
+    std::fs::write(&path, text).expect("the script can be written");
+    let path = path.to_string_lossy().into_owned();
+    (folder, path)
 }
 
 /// Runs a script to its end, with `--json`.

@@ -1,9 +1,9 @@
 //! Functions that name tasks: `comm ancestry`.
 
-use crate::base::text::message::utf8;
 use mlua::Function;
 
 use super::registry::Registry;
+use crate::base::text::message::utf8;
 use crate::base::text::unescape::until_nul;
 
 /// Adds the functions.

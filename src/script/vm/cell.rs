@@ -1,9 +1,9 @@
 //! Converts values of scripts to cells of the output.
 
-use crate::base::text::message::utf8;
 use mlua::{Table, Value};
 
 use crate::base::report::draw::Cell;
+use crate::base::text::message::utf8;
 
 /// Converts a script's value to a cell.
 pub(in crate::script) fn cell(value: Value) -> Cell {

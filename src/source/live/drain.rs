@@ -128,8 +128,8 @@ impl Live {
             // Records in flight may be older than the record before them.
             let possible = ring.last.saturating_sub(SLACK_NS)..=ring.looked_at;
             let from = merge_time.unwrap_or(ring.last.max(ring.looked_before));
-            let is_own = decoder.correct_time(&mut sample, possible, from);
-            self.prepared_elsewhere += u64::from(!is_own || openings.of_id(sample.id).is_none());
+            let is_foreign = openings.correct_foreign(decoder, &mut sample, possible, from);
+            self.prepared_elsewhere += u64::from(is_foreign);
         }
         sample.id = id;
         ring.last = ring.last.max(sample.time);

@@ -104,8 +104,8 @@ pub(super) fn of_opening(
     Ok(decoder)
 }
 
-/// Returns how the chains of an event are made; None if it has none. `shared`: the kernel may have
-/// written those that another event requested.
+/// Returns how the chains of an event are made; None if it has none. With `shared`, a chain can be
+/// the one that another event requested.
 fn chained(event: &dyn EventProperties, sampling: &Sampling, shared: bool) -> Option<Chained> {
     let stack = sampling.stack?;
     let depth = sysctl("kernel/perf_event_max_stack");

@@ -55,7 +55,7 @@ pub(super) fn add<'a>(
     let config = attr.as_raw().config;
     let name = &opening.event.name;
     let is_same = |other: &&Attr| is_shared(other) && other.as_raw().config == config;
-    for other in others.filter(|other| is_linux_since(SHARED_SINCE) && is_same(other)) {
+    for other in others.filter(|other| is_same(other) && is_linux_since(SHARED_SINCE)) {
         ensure!(
             is_possible && has_values(other),
             "{name}: on Linux 6.3 to 6.11, only one event of a run can sample it for tasks and \

@@ -29,7 +29,7 @@ pub(in crate::source) struct Chained {
     /// Whether each chain begins at the entry of a function, whose caller is elsewhere in the
     /// sample.
     entered: bool,
-    /// Whether the kernel may have written the chain that another event requested.
+    /// Whether the chain can be the one that another event requested.
     shared: bool,
 }
 
@@ -53,7 +53,7 @@ impl Chained {
         Chained { entered, ..self }
     }
 
-    /// Sets whether the kernel may have written the chain that another event requested.
+    /// Sets whether the chain can be the one that another event requested.
     pub(in crate::source) fn shared(self, shared: bool) -> Chained {
         Chained { shared, ..self }
     }

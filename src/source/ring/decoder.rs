@@ -6,7 +6,6 @@
 //! from then on, up to the moment when it was turned off, no matter when the records are read.
 
 use std::cell::Cell;
-use std::ops::RangeInclusive;
 
 use super::cgroup_records::CgroupRecord;
 use super::chains::Chained;
@@ -135,8 +134,8 @@ pub(in crate::source) struct Decoder {
     pub(in crate::source) common_pid: Option<usize>,
     /// Whether there is a sample for each counted event.
     pub(in crate::source) samples_each: bool,
-    /// Whether the identifier in its samples may be that of another event and the time that of
-    /// another clock, and its own ID is among the counter values.
+    /// Whether the kernel can put the ID and the time of another event into its samples. Their
+    /// counter values then have its own ID.
     pub(in crate::source) has_own_id: bool,
 }
 
@@ -257,22 +256,10 @@ impl Decoder {
         self.recipients.iter().any(|recipient| recipient.role == role && recipient.is_on())
     }
 
-    /// Gives a sample that has an impossible time, which is that of another clock, the earliest one
-    /// from `from` on at which a role takes samples. Returns whether its time and its chain can be
-    /// those of its event.
-    pub(in crate::source) fn correct_time(
-        &self,
-        sample: &mut Sample<'_>,
-        possible: RangeInclusive<u64>,
-        from: u64,
-    ) -> bool {
-        let is_possible = possible.contains(&sample.time);
-        if !is_possible {
-            let on = self.recipients.iter().filter(|recipient| recipient.is_on());
-            sample.time = from.max(on.map(|recipient| recipient.span.from).min().unwrap_or(0));
-        }
-        let is_of_another = |chained: Chained| chained.is_of_another(sample.callchain);
-        is_possible && !self.chained.is_some_and(is_of_another)
+    /// Returns the earliest time, from this one on, at which a role takes samples.
+    pub(in crate::source) fn earliest_time(&self, from: u64) -> u64 {
+        let on = self.recipients.iter().filter(|recipient| recipient.is_on());
+        from.max(on.map(|recipient| recipient.span.from).min().unwrap_or(0))
     }
 
     /// Returns whether this role takes its records, or will when it is turned on.

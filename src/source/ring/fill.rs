@@ -19,7 +19,7 @@ pub(in crate::source) struct UsualSample {
     pub(in crate::source) time: u64,
     /// Whether its event writes a sample for each event that it counts.
     pub(in crate::source) is_each: bool,
-    /// Whether its time may be that of another clock.
+    /// Whether its time can be that of another clock.
     may_be_foreign: bool,
 }
 

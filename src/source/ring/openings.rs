@@ -1,8 +1,11 @@
 //! The openings of a run, by the IDs in the records of their events.
 
+use std::ops::RangeInclusive;
+
+use super::chains::Chained;
 use super::decoder::{Decoder, SAMPLE};
 use super::ids::Ids;
-use crate::decode::sample::RecordLayout;
+use crate::decode::sample::{RecordLayout, Sample};
 use crate::sys::ring::Piece;
 use perf_event_open_sys::bindings as abi;
 
@@ -46,6 +49,26 @@ impl<'a> Openings<'a> {
     /// Returns the decoder of an event whose samples have its own ID.
     pub(in crate::source) fn of_own_id(&self, id: u64) -> Option<&'a Decoder> {
         self.of_id(id).filter(|decoder| decoder.has_own_id)
+    }
+
+    /// Returns whether a sample of a decoder with `has_own_id` shows, by its identifier, its time
+    /// or its chain, that an event of another program requested its data. A time that is not
+    /// `possible` becomes the earliest one, from `from` on, at which a role takes samples.
+    pub(in crate::source) fn correct_foreign(
+        &self,
+        decoder: &Decoder,
+        sample: &mut Sample<'_>,
+        possible: RangeInclusive<u64>,
+        from: u64,
+    ) -> bool {
+        let is_possible = possible.contains(&sample.time);
+        if !is_possible {
+            sample.time = decoder.earliest_time(from);
+        }
+        let is_of_another = |chained: Chained| chained.is_of_another(sample.callchain);
+        !is_possible
+            || self.of_id(sample.id).is_none()
+            || decoder.chained.is_some_and(is_of_another)
     }
 
     /// Returns the time of the event clock, in nanoseconds, at which the next record of a ring was

@@ -13,7 +13,8 @@ pub struct PendingOptions {
     /// Whether opening a key again begins a call inside the open one instead of replacing it: the
     /// slots of a key form a stack.
     pub nested: bool,
-    /// Whether calls end with uretprobes: the kernel has no return of a call below the depth limit.
+    /// Whether uretprobes end the calls. The kernel has no return of a call that is nested deeper
+    /// than the limit.
     pub uretprobes: bool,
     /// Whether the whole event is copied.
     pub keep_event: bool,

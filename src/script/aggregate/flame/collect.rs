@@ -1,6 +1,5 @@
 //! The flame graphs of a run: those of its tables, and that of the events it emits.
 
-use crate::base::text::message::utf8;
 use std::rc::Rc;
 
 use super::super::Aggregates;
@@ -8,6 +7,7 @@ use super::super::stack::of_stacks;
 use super::fold::{SplitKey, fold, name_and_unit, sum_of};
 use super::{BYTES, DrawnGraph, FlameCounts, FlameOptions};
 use crate::base::report::flame::Flame;
+use crate::base::text::message::utf8;
 use crate::stat::Aggregate as _;
 use crate::stat::kv::{Kv, KvOptions};
 use crate::stat::weight::EventWeight;

@@ -1,11 +1,11 @@
 //! The stacks of a `stack_map` with their times, for the page of `--heatmap FILE.html`.
 
-use crate::base::text::message::utf8;
 use std::collections::HashMap;
 
 use super::super::Aggregates;
 use crate::base::report::flame::Flame;
 use crate::base::report::stacks_over_time::StacksOverTime;
+use crate::base::text::message::utf8;
 use crate::script::vm::guard::pause::off_the_clock;
 use crate::stack::EMPTY;
 use crate::stack::fold::{Fold, FoldedStack};

@@ -1,5 +1,5 @@
-//! `pending { field…, key=, keep=bool, lost=, age=, nested=bool, uretprobes=bool }`: state between
-//! two events.
+//! `pending { field…, key=, keep=bool, lost=, age=, nested=bool, uretprobes=bool }`: state
+//! between two events.
 
 use super::super::{
     body::{AggregateBody, KernelTarget, OpenState, count_open},
