@@ -8,6 +8,7 @@ use super::request::RunOptions;
 use crate::base::report::coverage::Coverage;
 use crate::base::report::draw::{Draw, Report, Stamp};
 use crate::base::report::metric::MetricTable;
+use crate::base::text::stack_style::StackStyle;
 use crate::output::metrics::{MetricInterval, tables_of_reports};
 use crate::output::otlp::{LoggedOutput, OtlpProfile};
 use crate::script::aggregate::flame::DrawnGraph;
@@ -56,9 +57,14 @@ impl Exports {
 
     /// Returns an output in front of `out` that also sends what it draws as log records, if there
     /// is a receiver.
-    pub(super) fn logged(&self, out: Box<dyn Draw>, monitor: &str) -> Box<dyn Draw> {
+    pub(super) fn logged(
+        &self,
+        out: Box<dyn Draw>,
+        monitor: &str,
+        stacks: StackStyle,
+    ) -> Box<dyn Draw> {
         match &self.otlp {
-            Some(otlp) => Box::new(LoggedOutput::new(out, otlp.logs(), monitor)),
+            Some(otlp) => Box::new(LoggedOutput::new(out, otlp.logs(), monitor, stacks)),
             None => out,
         }
     }
@@ -68,9 +74,10 @@ impl Exports {
         self.otlp.as_ref().map_or(0, OtlpSender::unsent)
     }
 
-    /// Sends the stacks of each interval as profiles. The first interval begins now.
-    pub(super) fn begin_profiles(&mut self, now: Stamp) {
-        self.profiles_since = Some(now);
+    /// Sets the beginning of the run. With `is_profiled`, the stacks of each interval are sent.
+    pub(super) fn start(&mut self, now: Stamp, is_profiled: bool) {
+        self.profiles_since = is_profiled.then_some(now);
+        self.otlp.iter().for_each(|otlp| otlp.start(now));
     }
 
     /// Hands over the stacks of an interval, if profiles are sent.

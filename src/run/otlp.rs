@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 
 use super::request::RunOptions;
-use crate::base::report::draw::Level;
+use crate::base::report::draw::{Level, Stamp};
 use crate::base::text::units::counted;
 use crate::output::metrics::{MetricInterval, MetricStore};
 use crate::output::otlp::{
@@ -24,7 +24,6 @@ use crate::output::otlp::{
     profiles_request,
 };
 use crate::script::context::shared::SharedContext;
-use crate::sys::clock;
 use crate::sys::own_tid::tid_in_records;
 use crate::sys::{machine, sched, signal, threads};
 use outbox::Outbox;
@@ -62,6 +61,8 @@ struct ProfileRequest {
 struct SenderState {
     inbox: Mutex<IntervalInbox>,
     wake: Condvar,
+    /// The beginning of the run, in nanoseconds since the Unix epoch.
+    start_ns: AtomicU64,
     /// Items of requests that were dropped or refused.
     unsent: AtomicU64,
     /// Items of requests that wait or are being sent.
@@ -102,7 +103,6 @@ impl OtlpSender {
             store: MetricStore::new(options.series),
             outbox: Outbox::new(url.clone()),
             resource: resource.clone(),
-            start_ns: u64::try_from(clock::wall_ns()).unwrap_or(0),
         };
         threads::start("perilune:otlp", move || {
             signal::keep_off_this_thread();
@@ -122,6 +122,12 @@ impl OtlpSender {
     /// Returns the id of the thread, as records contain it.
     pub(super) fn tid(&self) -> i32 {
         self.tid
+    }
+
+    /// Sets the beginning of the run, from which its values add up.
+    pub(super) fn start(&self, now: Stamp) {
+        let ns = u64::try_from(now.wall_ns).unwrap_or(0);
+        self.shared.start_ns.store(ns, Ordering::Relaxed);
     }
 
     /// Returns the queue for log records.
@@ -225,7 +231,6 @@ struct SenderThread {
     store: MetricStore,
     outbox: Outbox,
     resource: OtlpResource,
-    start_ns: u64,
 }
 
 impl SenderThread {
@@ -285,7 +290,8 @@ impl SenderThread {
         if let Some(last) = intervals.last() {
             let end_ns = u64::try_from(last.wall_ns).unwrap_or(0);
             intervals.iter().for_each(|interval| self.store.add(interval));
-            let body = metrics_request(&self.store, &self.resource, self.start_ns, end_ns);
+            let start_ns = self.shared.start_ns.load(Ordering::Relaxed);
+            let body = metrics_request(&self.store, &self.resource, start_ns, end_ns);
             let dropped = self.outbox.add(OtlpSignal::Metrics, body, 1);
             self.shared.unsent.fetch_add(dropped, Ordering::Relaxed);
         }

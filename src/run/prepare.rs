@@ -70,7 +70,8 @@ pub(super) fn begin_output(
     if let Some(screen) = &screen {
         live.listen(screen.terminal());
     }
-    host.context().set_output(exports.logged(out, &request.monitor.name));
+    let stacks = request.options.stack_style.clone();
+    host.context().set_output(exports.logged(out, &request.monitor.name, stacks));
     host.context().print(|out| out.opened(&super::opened(roles)));
     Ok(screen)
 }

@@ -78,7 +78,7 @@ fn serve(
     let mut openings = cgroups::limited(openings(&roles)?, cgroups, &*catalog, by_task)?;
     let cpus = of_rings(&scope.cpus, &mut openings);
     let context = served.host.context().clone();
-    let exports = Exports::begin(settings, &context)?;
+    let mut exports = Exports::begin(settings, &context)?;
     let own_tids = own_tid(&catalog, &roles)?.into_iter().chain(exports.tids()).collect();
     let source = source_request(&mut served.host, request, scope, cpus, own_tids, None);
     signal::install()?;
@@ -88,7 +88,11 @@ fn serve(
     };
     attach(&mut served.host, &live, &roles, settings)?;
     let messages = super::messages(settings, live.pages());
-    context.set_output(exports.logged(messages, &request.monitor.name));
+    context.set_output(exports.logged(
+        messages,
+        &request.monitor.name,
+        settings.stack_style.clone(),
+    ));
     prepare_naming(&served.host, settings, &source, &catalog);
     live.enable_side()?;
     read_tasks(&served.host, &source, false);
@@ -96,6 +100,7 @@ fn serve(
     context.set_clock(*live.clock());
     begin_notes(&context, &catalog);
     print_banner(&served.host, &live, request, &source, &BTreeSet::new());
+    exports.start(context.stamp(0.0), false);
     let mut run = ServedRun::new(served, live, exports, request, started);
     let watched = run.watch(source.tasks.as_deref());
     run.live.disable();

@@ -87,9 +87,7 @@ impl Show {
     pub(super) fn export(&mut self, request: &RunRequest, exports: Exports) {
         self.monitor = request.monitor.name.as_str().into();
         self.exports = exports;
-        if request.is_given("otlp-profiles") {
-            self.exports.begin_profiles(self.stamp(0.0));
-        }
+        self.exports.start(self.stamp(0.0), request.is_given("otlp-profiles"));
     }
 
     /// Hands the measurements of a report at this time to the output and to the exports. `parts`

@@ -53,6 +53,8 @@ pub struct SqlStore {
     is_full: bool,
     /// Why the file does not have all rows.
     unwritten: Option<String>,
+    /// Rows of the transaction.
+    uncommitted: u64,
     /// Events that SQLite refused or that had no room, and rows of results that were not shown.
     dropped: u64,
 }
@@ -90,6 +92,7 @@ impl SqlStore {
             tables: Vec::new(),
             are_created: false,
             unwritten: None,
+            uncommitted: 0,
             file: None,
             sample: RowSample::new(limit),
             memory: memory as u64 / 2,
@@ -183,11 +186,13 @@ impl SqlStore {
             }
             statement.raw_execute()
         });
-        if let Err(why) = inserted {
-            self.dropped += 1;
-            if self.file.is_some() {
-                // Such as a full disk, for which SQLite undoes the whole transaction.
-                self.unwritten = Some(failed(why));
+        match inserted {
+            Ok(_) => self.uncommitted += 1,
+            Err(why) => {
+                self.dropped += 1;
+                if self.file.is_some() {
+                    self.fail_to_write(failed(why));
+                }
             }
         }
         if number.cast_unsigned() % CHECKED_ROWS == 0 && self.file.is_none() {
@@ -261,11 +266,29 @@ impl SqlStore {
         }
     }
 
-    fn commit(&self) -> Result<(), String> {
-        if self.db.is_autocommit() {
-            return Ok(());
+    fn commit(&mut self) -> Result<(), String> {
+        let is_open = !self.db.is_autocommit();
+        if is_open
+            && let Err(why) = self.restriction.lift(&self.db, |db| db.execute_batch("COMMIT"))
+        {
+            let why = failed(why);
+            if self.file.is_none() {
+                return Err(why);
+            }
+            self.fail_to_write(why);
         }
-        self.restriction.lift(&self.db, |db| db.execute_batch("COMMIT")).map_err(failed)
+        self.uncommitted = 0;
+        self.check_written()
+    }
+
+    /// Undoes the transaction, for which the disk may be full: nothing more is written.
+    fn fail_to_write(&mut self, why: String) {
+        if !self.db.is_autocommit() {
+            // SQLite may have undone it already.
+            let _ = self.restriction.lift(&self.db, |db| db.execute_batch("ROLLBACK"));
+        }
+        self.dropped += std::mem::take(&mut self.uncommitted);
+        self.unwritten = Some(why);
     }
 
     fn begin(&self) -> Result<(), String> {

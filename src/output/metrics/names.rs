@@ -32,8 +32,17 @@ pub(super) fn unit_of(name: &str) -> MetricUnit {
 }
 
 /// Splits the key of a column into its name and its unit: `wait_us` is `wait` in seconds. `percent`
-/// may also come first: `percent_usr`.
+/// may also come first: `percent_usr`. A variance has the square of the unit, and a rate none.
 pub(super) fn split_unit(key: &str) -> (String, MetricUnit) {
+    if let Some(of) = key.strip_suffix("_variance") {
+        let (name, unit) = split_unit(of);
+        let parts = [name.as_str(), unit.name, "variance"];
+        let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        return (parts.join("_"), MetricUnit { name: "", divisor: unit.divisor * unit.divisor });
+    }
+    if key.ends_with("_per_s") {
+        return (key.to_owned(), PLAIN);
+    }
     let words: Vec<&str> = key.split('_').collect();
     let unit = |word: Option<&&str>| word.map_or(PLAIN, |word| unit_of(word));
     match (unit(words.last()), words.first()) {
@@ -100,6 +109,19 @@ mod tests {
         assert_eq!(split("percent_usr"), ("usr".to_owned(), "ratio", 100.0));
         assert_eq!(split("idle_percent"), ("idle".to_owned(), "ratio", 100.0));
         assert_eq!(split("switches"), ("switches".to_owned(), "", 1.0));
+        assert_eq!(split("mib_per_s"), ("mib_per_s".to_owned(), "", 1.0));
+    }
+
+    #[test]
+    fn a_variance_has_the_square_of_the_unit() {
+        let split = |key| {
+            let (name, unit) = split_unit(key);
+            (name, unit.name, unit.divisor)
+        };
+        assert_eq!(split("wait_us_variance"), ("wait_seconds_variance".to_owned(), "", 1e12));
+        assert_eq!(split("bytes_variance"), ("bytes_variance".to_owned(), "", 1.0));
+        assert_eq!(split("calls_variance"), ("calls_variance".to_owned(), "", 1.0));
+        assert_eq!(split("percent_usr_variance"), ("usr_ratio_variance".to_owned(), "", 1e4));
     }
 
     #[test]

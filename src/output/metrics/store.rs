@@ -158,6 +158,12 @@ impl MetricStore {
         counts.coverage = interval.coverage;
         counts.is_up = interval.is_up;
         counts.intervals += 1;
+        // A gauge has the value of the last interval: a table without a row in it has none.
+        let of_monitor = |family: &&mut MetricFamily| family.monitor == interval.monitor;
+        let gauges = self.families.values_mut().filter(of_monitor);
+        for family in gauges.filter(|family| family.shape == FamilyShape::Gauge) {
+            family.series.clear();
+        }
         for table in &interval.tables {
             self.add_table(&interval.monitor, table);
         }
@@ -172,11 +178,6 @@ impl MetricStore {
             };
             let (column, unit) = split_unit(key);
             let Some(family) = self.family(monitor, table, &column, unit, shape) else { continue };
-            if let Some(family) = self.families.get_mut(&family)
-                && shape == FamilyShape::Gauge
-            {
-                family.series.clear();
-            }
             let mut repeated = HashMap::new();
             for row in &table.rows {
                 let Some(value) = row.values.get(at).copied().flatten() else { continue };

@@ -68,6 +68,20 @@ fn counters_add_up_and_gauges_are_replaced() {
 }
 
 #[test]
+fn a_gauge_without_a_row_in_the_last_interval_is_absent() {
+    let of = |rows: &[(&str, &[f64])]| table("state", &[("bytes", MetricKind::Gauge)], rows);
+    let of_two = |tables| exposed(vec![vec![of(&[("a", &[4.0])])], tables]);
+    for tables in [vec![], vec![of(&[])], vec![MetricTable { columns: vec![], ..of(&[]) }]] {
+        let text = of_two(tables);
+        assert!(!text.contains("comm=\"a\""), "{text}");
+    }
+    assert_has(
+        &of_two(vec![of(&[("a", &[5.0])])]),
+        "perilune_page_faults_state_bytes{comm=\"a\"} 5.0",
+    );
+}
+
+#[test]
 fn coverage_is_exported_beside_the_families() {
     let text = exposed(vec![Vec::new(), Vec::new()]);
     assert_has(&text, "perilune_page_faults_coverage_lost_total 3");

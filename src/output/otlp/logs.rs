@@ -11,7 +11,8 @@ use crate::base::report::draw::{
     Cell, Draw, EventLine, EventText, Level, OpenedEvent, Report, Stamp, Stats,
 };
 use crate::base::report::metric::MetricTable;
-use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
+use crate::base::text::stack_style::StackStyle;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, KeyValue};
 use opentelemetry_proto::tonic::logs::v1::{LogRecord, SeverityNumber};
 use prost::Message as _;
 use std::io;
@@ -79,12 +80,18 @@ pub struct LoggedOutput {
     inner: Box<dyn Draw>,
     queue: LogQueue,
     monitor: String,
+    stacks: StackStyle,
 }
 
 impl LoggedOutput {
     /// Returns an output in front of `inner`.
-    pub fn new(inner: Box<dyn Draw>, queue: LogQueue, monitor: &str) -> LoggedOutput {
-        LoggedOutput { inner, queue, monitor: monitor.to_owned() }
+    pub fn new(
+        inner: Box<dyn Draw>,
+        queue: LogQueue,
+        monitor: &str,
+        stacks: StackStyle,
+    ) -> LoggedOutput {
+        LoggedOutput { inner, queue, monitor: monitor.to_owned(), stacks }
     }
 
     fn record(&self, stamp: Stamp, name: &str, severity: SeverityNumber) -> LogRecord {
@@ -103,14 +110,29 @@ impl LoggedOutput {
         self.queue.add(|| {
             let mut record = self.record(event.stamp, event.name, SeverityNumber::Info);
             let lossy = |text: &[u8]| Any::StringValue(String::from_utf8_lossy(text).into_owned());
+            // Signed, as in the kernel: -1 is a task that is being released.
+            let number = |id: u32| Any::IntValue(id.cast_signed().into());
             record.attributes.extend([
-                attribute("process.pid", Any::IntValue(event.pid.into())),
-                attribute("thread.id", Any::IntValue(event.tid.into())),
+                attribute("process.pid", number(event.pid)),
+                attribute("thread.id", number(event.tid)),
                 attribute("thread.name", lossy(event.comm)),
                 attribute("cpu", Any::IntValue(event.cpu.into())),
             ]);
-            record.attributes.extend(event.extra.iter().map(|(key, cell)| of_cell(key, cell)));
-            record.attributes.extend(event.fields.iter().map(|(key, value)| of_value(key, value)));
+            let fields = event.fields.iter().map(|(key, value)| of_value(key, value));
+            fields.for_each(|field| add_own(&mut record.attributes, field));
+            let extra = event.extra.iter().map(|(key, cell)| of_cell(key, cell));
+            extra.for_each(|cell| add_own(&mut record.attributes, cell));
+            if let Some(detail) = event.detail {
+                record.attributes.extend([
+                    attribute("detail", integer(detail.number.into())),
+                    attribute("offset_ns", Any::IntValue(detail.offset_ns)),
+                ]);
+            }
+            if !event.stack.is_empty() {
+                let frames = self.stacks.chosen(event.stack);
+                let frames = frames.iter().map(|frame| Any::StringValue(self.stacks.text(frame)));
+                record.attributes.push(attribute("stack", array(frames)));
+            }
             let mut text = Vec::new();
             match event.text {
                 EventText::Printer(printed) => text.extend_from_slice(printed),
@@ -151,18 +173,43 @@ impl LoggedOutput {
     }
 }
 
+/// Attributes of an event besides its fields.
+const RESERVED: [&str; 4] = ["cpu", "detail", "offset_ns", "stack"];
+
+/// Adds a field of an event, or what the script added to it. Each key occurs once in a record: a
+/// repeated one gets `_`.
+fn add_own(attributes: &mut Vec<KeyValue>, mut own: KeyValue) {
+    if RESERVED.contains(&own.key.trim_end_matches('_')) {
+        own.key.push('_');
+    }
+    while attributes.iter().any(|other| other.key == own.key) {
+        own.key.push('_');
+    }
+    attributes.push(own);
+}
+
+/// Returns an integer. OTLP has those of 64 bits with a sign: what does not fit is text.
+fn integer(number: i128) -> Any {
+    match i64::try_from(number) {
+        Ok(number) => Any::IntValue(number),
+        Err(_) => Any::StringValue(number.to_string()),
+    }
+}
+
+fn array(values: impl Iterator<Item = Any>) -> Any {
+    let values = values.map(|value| AnyValue { value: Some(value) }).collect();
+    Any::ArrayValue(ArrayValue { values })
+}
+
 fn of_value(key: &str, value: &Value<'_>) -> KeyValue {
     let any = match value {
         Value::Int(number) => Any::IntValue(*number),
-        // OTLP has no unsigned integers: what does not fit is text.
-        Value::Uint(number) => match i64::try_from(*number) {
-            Ok(number) => Any::IntValue(number),
-            Err(_) => Any::StringValue(number.to_string()),
-        },
+        Value::Uint(number) => integer((*number).into()),
         Value::Pointer(address) => Any::StringValue(format!("{address:#x}")),
         Value::Float(number) => Any::DoubleValue(*number),
         Value::Text(text) => Any::StringValue(String::from_utf8_lossy(text).into_owned()),
-        Value::Bytes(bytes) | Value::Array { bytes, .. } => Any::BytesValue(bytes.to_vec()),
+        Value::Bytes(bytes) => Any::BytesValue(bytes.to_vec()),
+        Value::Array { .. } => array(value.elements().map(integer)),
     };
     attribute(key, any)
 }
@@ -170,10 +217,7 @@ fn of_value(key: &str, value: &Value<'_>) -> KeyValue {
 fn of_cell(key: &str, cell: &Cell) -> KeyValue {
     let any = match cell {
         Cell::Empty => return KeyValue { key: key.to_owned(), ..KeyValue::default() },
-        Cell::Int(number) => match i64::try_from(*number) {
-            Ok(number) => Any::IntValue(number),
-            Err(_) => Any::StringValue(number.to_string()),
-        },
+        Cell::Int(number) => integer(*number),
         Cell::Num(number) => Any::DoubleValue(*number),
         Cell::Bool(value) => Any::BoolValue(*value),
         Cell::Text(text) => Any::StringValue(text.clone()),

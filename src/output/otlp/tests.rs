@@ -2,15 +2,19 @@
 
 use super::*;
 use crate::base::event::value::Value;
+use crate::base::report;
 use crate::base::report::coverage::Coverage;
 use crate::base::report::draw::{Draw, EventText, Level, Stamp};
+use crate::base::report::frame::Frame;
 use crate::base::report::metric::{
     Distribution, DistributionShape, MetricKind, MetricRow, MetricTable,
 };
+use crate::base::text::stack_style::StackStyle;
 use crate::output::messages::MessagesOutput;
 use crate::output::metrics::{MetricInterval, MetricStore, SERIES};
 use crate::output::test_support::{TestContext, draw_event, plain_options, stamp};
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use opentelemetry_proto::tonic::common::v1::ArrayValue;
 use opentelemetry_proto::tonic::logs::v1::LogRecord;
 use opentelemetry_proto::tonic::metrics::v1::ScopeMetrics;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
@@ -145,7 +149,7 @@ fn logged(draw: impl FnOnce(&mut dyn Draw)) -> (Vec<LogRecord>, u64) {
     let queue = LogQueue::default();
     let shared = queue.clone();
     let inner = MessagesOutput::new(Box::new(std::io::sink()), plain_options());
-    draw(&mut LoggedOutput::new(Box::new(inner), shared, "trace"));
+    draw(&mut LoggedOutput::new(Box::new(inner), shared, "trace", StackStyle::default()));
     let records = queue.take().into_iter().map(OtlpLog::into_record);
     (records.collect(), queue.dropped())
 }
@@ -171,6 +175,47 @@ fn an_event_is_a_record_with_its_fields() {
     has("big", Any::StringValue(u64::MAX.to_string()));
     let body = record.body.as_ref().unwrap().value.clone();
     assert_eq!(body, Some(Any::StringValue("sig nine".to_owned())));
+}
+
+#[test]
+fn the_attributes_of_an_event_are_those_of_json() {
+    let elements = [1u16, 65_535].map(u16::to_ne_bytes).concat();
+    let fields = [
+        ("cpu", Value::Int(-1)),
+        ("list", Value::Array { bytes: &elements, size: 2, signed: true }),
+        ("stack", Value::Uint(3)),
+    ];
+    let frame = Frame { symbol: Some("main".into()), kernel: true, ..Frame::default() };
+    let extra = [("list".to_owned(), report::draw::Cell::Int(4))];
+    let around = TestContext {
+        cpu: 2,
+        tid: u32::MAX,
+        extra: &extra,
+        stack: &[frame],
+        ..TestContext::default()
+    };
+    let (records, _) = logged(|out| draw_event(out, &fields, &around));
+    let text = |text: &str| AnyValue { value: Some(Any::StringValue(text.to_owned())) };
+    let number = |number| AnyValue { value: Some(Any::IntValue(number)) };
+    let array = |values| AnyValue { value: Some(Any::ArrayValue(ArrayValue { values })) };
+    let attributes = records[0].attributes.iter();
+    let attributes: Vec<_> =
+        attributes.map(|of| (of.key.as_str(), of.value.clone().unwrap())).collect();
+    assert_eq!(
+        attributes,
+        [
+            ("perilune.monitor", text("trace")),
+            ("process.pid", number(300)),
+            ("thread.id", number(-1)),
+            ("thread.name", text("bash")),
+            ("cpu", number(2)),
+            ("cpu_", number(-1)),
+            ("list", array(vec![number(1), number(-1)])),
+            ("stack_", number(3)),
+            ("list_", number(4)),
+            ("stack", array(vec![text("main+0x0 ([kernel])")])),
+        ]
+    );
 }
 
 #[test]
@@ -223,7 +268,8 @@ impl Draw for FileOutput {
 #[test]
 fn the_output_behind_it_gets_measurements_and_the_end_of_the_run() {
     let files = FileOutput::default();
-    let mut out = LoggedOutput::new(Box::new(files.clone()), LogQueue::default(), "syscalls");
+    let (inner, queue) = (Box::new(files.clone()), LogQueue::default());
+    let mut out = LoggedOutput::new(inner, queue, "syscalls", StackStyle::default());
     out.measured(stamp(0), &[table(&[], &[])]);
     out.end().unwrap();
     assert_eq!(files.0.get(), (1, 1));

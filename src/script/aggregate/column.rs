@@ -25,10 +25,11 @@ pub(in crate::script) fn error_column(of: &str, shrinks: bool) -> Column {
 }
 
 /// Returns a title as a JSON key, for every kind of output: lower case, words joined by `_`, `%`
-/// spelt out. `max(us)` is `max_us`, `share%` is `share_percent`; `otherwise` if the title has no
-/// word.
+/// spelt out, and a final `/s`. `max(us)` is `max_us`, `share%` is `share_percent`, `reads/s` is
+/// `reads_per_s`; `otherwise` if the title has no word.
 pub(in crate::script) fn json_key(title: &str, otherwise: &str) -> String {
-    let lower = title.replace('%', " percent ").to_lowercase();
+    let rate = title.strip_suffix("/s").map(|of| format!("{of} per s"));
+    let lower = rate.as_deref().unwrap_or(title).replace('%', " percent ").to_lowercase();
     let words = lower.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
     let words: Vec<&str> = words.collect();
     if words.is_empty() { otherwise.to_owned() } else { words.join("_") }
@@ -59,8 +60,17 @@ mod tests {
     #[test]
     fn a_title_becomes_a_json_key() {
         assert_eq!(
-            ["run(us)", "PREV_PID", "kvm-exit latency", "%usr", "share%", "L1 misses", "--"]
-                .map(column_key),
+            [
+                "run(us)",
+                "PREV_PID",
+                "kvm-exit latency",
+                "%usr",
+                "share%",
+                "L1 misses",
+                "MiB/s",
+                "--"
+            ]
+            .map(column_key),
             [
                 "run_us",
                 "prev_pid",
@@ -68,6 +78,7 @@ mod tests {
                 "percent_usr",
                 "share_percent",
                 "l1_misses",
+                "mib_per_s",
                 "column"
             ]
         );

@@ -131,6 +131,30 @@ fn a_file_keeps_the_rows_of_all_intervals_and_a_query_sees_its_own() {
 }
 
 #[test]
+fn rows_that_a_full_file_undoes_are_dropped() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.db");
+    std::fs::File::create(&path).unwrap();
+    let mut store = store("SELECT count(*) FROM call", 1 << 20);
+    store.check().unwrap();
+    store.keep_in(&path).unwrap();
+    let limit = "PRAGMA max_page_count = 20";
+    store.restriction.lift(&store.db, |db| db.query_row(limit, [], |_| Ok(()))).unwrap();
+    add(&mut store, 100);
+    assert_eq!(store.result(|| false).unwrap().rows, [[Cell::Int(100)]]);
+    store.restart();
+    add(&mut store, 20_000);
+    let why = store.result(|| false).unwrap_err();
+    assert!(why.contains("full"), "{why}");
+    store.restart();
+    add(&mut store, 7);
+    assert_eq!(store.dropped(), 20_007);
+    let kept = Connection::open(&path).unwrap();
+    let count = kept.query_row("SELECT count(*) FROM call", [], |row| row.get::<_, i64>(0));
+    assert_eq!(count.unwrap(), 100);
+}
+
+#[test]
 fn functions_of_expressions_are_functions_of_sql() {
     let query = "SELECT ksymbol(16), ksymbol(17), comm_get(7), syscall_name(0), ntohs(258)";
     let found = store(query, 1).result(|| false).unwrap();
