@@ -79,12 +79,14 @@ const LARGE: usize = 64 * 1024;
 struct ByteSink {
     buffer: Vec<u8>,
     writer: Box<dyn io::Write>,
+    /// Whether the bytes of a report that was not complete yet were written.
+    early: io::Result<()>,
 }
 
 impl ByteSink {
     fn new(writer: Box<dyn io::Write>) -> ByteSink {
         // A line may exceed the limit before it is checked.
-        ByteSink { buffer: Vec::with_capacity(LARGE + 4096), writer }
+        ByteSink { buffer: Vec::with_capacity(LARGE + 4096), writer, early: Ok(()) }
     }
 
     /// Writes the pending bytes. Bytes that could not be written are dropped, because a reader that
@@ -92,7 +94,15 @@ impl ByteSink {
     fn flush(&mut self) -> io::Result<()> {
         let result = self.writer.write_all(&self.buffer).and_then(|()| self.writer.flush());
         self.buffer.clear();
-        result
+        std::mem::replace(&mut self.early, Ok(())).and(result)
+    }
+
+    /// Writes the pending bytes of a report if they are many, so that a report of many rows does
+    /// not need their memory. The next flush returns the error.
+    fn write_early(&mut self) {
+        if self.buffer.len() >= LARGE {
+            self.early = self.flush();
+        }
     }
 
     fn flush_if_large(&mut self) -> io::Result<()> {

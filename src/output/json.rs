@@ -214,6 +214,7 @@ impl Draw for Json {
                 Report::Table(table) => {
                     for row in &table.rows {
                         self.row(stamp, table, row);
+                        self.sink.write_early();
                     }
                     if table.hidden > 0 {
                         self.open("hidden", stamp);

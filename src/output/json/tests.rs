@@ -188,6 +188,33 @@ fn invalid_bytes_and_harmful_characters_are_escaped() {
 }
 
 #[test]
+fn a_report_of_many_rows_is_written_before_it_is_complete() {
+    let rows: Vec<Vec<Cell>> = (0..2000).map(|row| vec![Cell::Int(row)]).collect();
+    let table = Table {
+        name: "calls".into(),
+        title: None,
+        style: Style::Plain,
+        samples: 0,
+        hidden: 0,
+        columns: vec![column("n")],
+        rows,
+    };
+    let report = [Report::Table(table)];
+    let (results, stamp) = (Written::default(), stamp(0));
+    let mut json = Json::new(Box::new(results.clone()), "m", StackStyle::default());
+    json.report(stamp, &report);
+    let early = results.text().lines().count();
+    assert!((1000..2000).contains(&early), "{early} rows");
+    json.flush().unwrap();
+    assert_eq!(results.text().lines().count(), 2000);
+
+    let mut json = Json::new(Box::new(Closed), "m", StackStyle::default());
+    json.report(stamp, &report);
+    assert_eq!(json.flush().unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+    assert!(json.flush().is_ok(), "an error is returned once");
+}
+
+#[test]
 fn a_closed_reader_is_an_error_of_the_flush() {
     let mut json = Json::new(Box::new(Closed), "m", StackStyle::default());
     draw_event(&mut json, &[], &TestContext::default());
