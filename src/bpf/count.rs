@@ -74,6 +74,8 @@ pub struct CountMaps {
     /// An array whose only element is the index of the table in use; [`NO_TABLE`] while nothing is
     /// counted.
     pub active: i32,
+    /// An array per CPU: for each table, the number of keys that were added to it.
+    pub added: i32,
     /// An array per CPU: for each table, the value of the events without room in it.
     pub rest: i32,
     /// An array per CPU: the number of operations that C does not define.
@@ -259,7 +261,7 @@ fn find_value(
     let found = code.label();
     find_active(code, maps.active, out);
     find_table(code, maps.tables, out);
-    find_row(code, key_at, layout.value_bytes(), found);
+    find_row(code, key_at, layout.value_bytes(), maps.added, found);
     look_up_at(code, maps.rest, TABLE_AT);
     code.jump_if(JumpIf::Equal, R0, 0, out);
     code.place(found);
@@ -283,8 +285,15 @@ pub(super) fn find_table(code: &mut Assembler, tables: i32, out: Label) {
 }
 
 /// Sets R0 to the value of the key at `key_at` in the table in R8 and jumps to `found`; adds the
-/// key if needed. The instructions behind run if it has no room. Uses the stack below the key.
-pub(super) fn find_row(code: &mut Assembler, key_at: i16, value_bytes: usize, found: Label) {
+/// key if needed, and counts it in `added`. The instructions behind run if it has no room. Uses the
+/// stack below the key.
+pub(super) fn find_row(
+    code: &mut Assembler,
+    key_at: i16,
+    value_bytes: usize,
+    added: i32,
+    found: Label,
+) {
     let arguments = |code: &mut Assembler| {
         code.copy(R1, R8);
         code.copy(R2, R10);
@@ -303,6 +312,14 @@ pub(super) fn find_row(code: &mut Assembler, key_at: i16, value_bytes: usize, fo
     code.set(R4, NO_EXIST);
     code.call(BpfHelper::MapUpdate);
     // Another CPU may have been faster; its key serves this one, too.
+    let known = code.label();
+    code.jump_if(JumpIf::Unequal, R0, 0, known);
+    look_up_at(code, added, TABLE_AT);
+    code.jump_if(JumpIf::Equal, R0, 0, known);
+    code.load(AccessSize::B8, R1, R0, 0);
+    code.add_constant(R1, 1);
+    code.store(AccessSize::B8, R0, 0, R1);
+    code.place(known);
     arguments(code);
     code.call(BpfHelper::MapLookup);
     code.jump_if(JumpIf::Unequal, R0, 0, found);

@@ -87,6 +87,11 @@ impl KeyShape {
         KeyShape { parts: parts.iter().map(KeyPart::shape).collect() }
     }
 
+    /// Returns whether a part is the ID of a cgroup.
+    pub fn has_cgroup(&self) -> bool {
+        self.parts.iter().any(|part| matches!(part.kind, KeyKind::Cgroup(_)))
+    }
+
     /// Returns its size in words.
     pub fn words(&self) -> usize {
         self.parts.iter().map(|part| part.words).sum()

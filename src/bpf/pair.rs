@@ -38,6 +38,8 @@ pub struct PairMaps {
     pub starts: i32,
     /// An array whose only element is the index of the table in use, as in [`super::count`].
     pub active: i32,
+    /// An array per CPU: for each table, the number of keys that were added to it.
+    pub added: i32,
     /// An array per CPU: for each table, the row of the delays without room in it, then that of
     /// each count.
     pub rest: i32,

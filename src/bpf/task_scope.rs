@@ -6,7 +6,7 @@
 //! missed. Threads are removed at their end, or when their number is used again.
 
 use super::assembler::BpfRegister::*;
-use super::assembler::{AccessSize, Assembler, BpfHelper, JumpIf, Label};
+use super::assembler::{AccessSize, Assembler, BpfAlu, BpfHelper, JumpIf, Label};
 use super::expression::{CGROUP_AT, CONTEXT, THREAD};
 
 /// The tasks whose events a program sees; without a limit, all.
@@ -89,12 +89,34 @@ impl FollowedTasksMaps {
     }
 
     /// Returns the program for the end of threads, whose record has the thread at `thread_at`.
-    pub fn at_end(&self, thread_at: i16) -> Option<Vec<u64>> {
+    ///
+    /// `last_at` is the place of the byte that is not 0 at the end of the last thread of a process,
+    /// if the record has one. Then the first thread stays until that end: a program that another
+    /// thread executes gets the number of the first one, which has ended (`de_thread()` in
+    /// fs/exec.c).
+    pub fn at_end(&self, thread_at: i16, last_at: Option<i16>) -> Option<Vec<u64>> {
         let mut code = Assembler::default();
         let out = code.label();
-        code.copy(CONTEXT, R1);
+        find_thread(&mut code);
+        if let Some(last_at) = last_at {
+            let is_removed = code.label();
+            code.load(AccessSize::B1, R1, CONTEXT, last_at);
+            code.jump_if(JumpIf::Unequal, R1, 0, is_removed);
+            code.alu_constant(BpfAlu::ShiftRight, R0, 32);
+            code.jump_if_register(JumpIf::Equal, R0, THREAD, out);
+            code.place(is_removed);
+        }
         self.key(&mut code, thread_at);
         code.call(BpfHelper::MapDelete);
+        if let Some(last_at) = last_at {
+            code.load(AccessSize::B1, R1, CONTEXT, last_at);
+            code.jump_if(JumpIf::Equal, R1, 0, out);
+            code.call(BpfHelper::CurrentTask);
+            code.alu_constant(BpfAlu::ShiftRight, R0, 32);
+            code.store(AccessSize::B4, R10, KEY_AT, R0);
+            self.arguments(&mut code);
+            code.call(BpfHelper::MapDelete);
+        }
         end(code, out)
     }
 
@@ -113,6 +135,11 @@ impl FollowedTasksMaps {
     fn key(&self, code: &mut Assembler, thread_at: i16) {
         code.load(AccessSize::B4, R1, CONTEXT, thread_at);
         code.store(AccessSize::B4, R10, KEY_AT, R1);
+        self.arguments(code);
+    }
+
+    /// Sets R1 to the map and R2 to the key.
+    fn arguments(&self, code: &mut Assembler) {
         code.set_map(R1, self.threads);
         code.copy(R2, R10);
         code.add_constant(R2, KEY_AT.into());

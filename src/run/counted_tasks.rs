@@ -53,6 +53,10 @@ pub(super) fn counted_tasks(
     };
     Ok(CountedTasks::Threads(WatchedThreads {
         threads,
+        processes: match source.workload {
+            true => Vec::new(),
+            false => settings.pids.iter().map(|pid| pid.cast_signed()).collect(),
+        },
         after_exec: source.workload,
         fork: event("sched:sched_process_fork")?,
         end: event(match is_linux_since(ENDS_AT_EXIT) {
@@ -73,7 +77,7 @@ fn of_run(request: &RunRequest) -> Option<&'static str> {
         () if settings.format == OutputFormat::Events => "--events prints records",
         () if interval.is_some_and(|ns| ns < INTERVAL_NS) => "the interval is shorter than 100ms",
         () if !in_root_pid_namespace() => "perilune runs in a pid namespace",
-        () if !is_linux_since(WITH_BATCHES) => "it needs Linux 5.6",
+        () if !is_linux_since(WITH_BATCHES) => "it needs Linux 5.10",
         () if settings.counting == CountingPlace::Auto && !is_linux_since(WITH_MISSES) => {
             "before Linux 6.7, the kernel does not count what it misses"
         }

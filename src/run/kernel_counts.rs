@@ -23,7 +23,7 @@ use crate::script::evsel::declared_pairs::DeclaredPairs;
 use crate::script::evsel::role::Role;
 use crate::script::host::Host;
 use crate::source::counting::followed_tasks::{CountedTasks, THREADS_MAX};
-use crate::source::counting::{Counting, WITH_MISSES, entries_for_period};
+use crate::source::counting::{Counting, WITH_MISSES};
 use crate::source::live::Live;
 use crate::source::request::{Opening, SourceRequest};
 use crate::sys::bpf::measure_runs;
@@ -31,8 +31,6 @@ use crate::sys::machine::is_linux_since;
 
 /// Time between two collections without a report, in nanoseconds.
 const COLLECTED_NS: f64 = 1e9;
-/// Time of the first collection, which exchanges the first map for a larger one.
-const FIRST_NS: f64 = 1e8;
 
 /// The counts of a run that the kernel does.
 #[derive(Default)]
@@ -127,9 +125,7 @@ impl KernelCounts {
             }
         }
         let cpu = source.cpus.first().map_or(0, |cpu| *cpu);
-        let period = request.interval_ns().unwrap_or(u64::MAX).min(COLLECTED_NS as u64);
-        let entries = entries_for_period(period);
-        match Counting::open(&tables, &tasks, cpu, entries) {
+        match Counting::open(&tables, &tasks, cpu) {
             Ok(counting) => {
                 counts.roles = counting.roles();
                 (counts.counting, counts.tables) = (counting, numbers);
@@ -142,7 +138,7 @@ impl KernelCounts {
         }
         let tasks = of_run.map_or(Ok(&tasks), Err);
         let pairs = pairs.unwrap_or_default();
-        counts.pairs = KernelPairs::open(host, &mut plan, pairs, tasks, cpu, entries);
+        counts.pairs = KernelPairs::open(host, &mut plan, pairs, tasks, cpu);
         counts.roles.extend(counts.pairs.roles());
         counts.report(host, &plan, wanted)?;
         Ok(counts)
@@ -205,8 +201,7 @@ impl KernelCounts {
     /// # Errors
     /// The kernel refuses the call.
     pub(super) fn begin(&mut self, settings: &RunOptions, now: f64) -> anyhow::Result<()> {
-        self.begun_at = now;
-        self.collected_at = now + FIRST_NS - COLLECTED_NS;
+        (self.begun_at, self.collected_at) = (now, now);
         if settings.stats && !self.roles.is_empty() {
             self.measuring = measure_runs().ok();
         }
@@ -244,6 +239,16 @@ impl KernelCounts {
             );
             host.context().note(Level::Warning, &text);
         }
+        // Counts and pairs each follow the tasks.
+        let unseen = self.counting.missed_tasks().max(self.pairs.missed_tasks());
+        if unseen > 0 {
+            let text = format!(
+                "{} of forks and execs missed: another BPF program ran on the CPU; a child of a \
+                 watched task may not be watched: use --where user",
+                counted(unseen, "event")
+            );
+            host.context().note(Level::Warning, &text);
+        }
         self.collect(host, now)
     }
 
@@ -275,16 +280,34 @@ impl KernelCounts {
         self.pairs.collect(host)
     }
 
-    /// Collects from time to time, so that the tables of the kernel have room.
+    /// Returns the longest time until the next call of [`KernelCounts::collect_if_due`], in
+    /// milliseconds: at first short, because tables begin small.
+    pub(super) fn wait_ms(&self, now: f64) -> f64 {
+        match self.roles.is_empty() {
+            true => f64::INFINITY,
+            false => ((now - self.begun_at) / 1e6).max(10.0),
+        }
+    }
+
+    /// Collects if a table of the kernel will soon have no room, and from time to time.
     ///
     /// # Errors
     /// As [`KernelCounts::collect`].
     pub(super) fn collect_if_due(&mut self, host: &mut Host, now: f64) -> anyhow::Result<()> {
-        if self.roles.is_empty() || now < self.collected_at + COLLECTED_NS {
-            let prepared = self.counting.prepare_next().and_then(|()| self.pairs.prepare_next());
-            return prepared.context("failed to prepare the next interval");
+        if self.roles.is_empty() {
+            return Ok(());
         }
-        self.collect(host, now)
+        if now >= self.collected_at + COLLECTED_NS || self.is_nearly_full()? {
+            return self.collect(host, now);
+        }
+        let prepared = self.counting.prepare_next().and_then(|()| self.pairs.prepare_next());
+        prepared.context("failed to prepare the next interval")
+    }
+
+    fn is_nearly_full(&self) -> anyhow::Result<bool> {
+        let is_full =
+            self.counting.is_nearly_full().and_then(|of| Ok(of || self.pairs.is_nearly_full()?));
+        is_full.context("failed to read the number of keys of the kernel")
     }
 
     /// Adds what was missed.

@@ -223,20 +223,21 @@ fn watch(
     upkeep: &mut Upkeep,
 ) -> anyhow::Result<()> {
     let mut first = true;
-    let mut pace = DrainPace::new(workload.is_some() || tasks.is_some());
+    let polls = workload.is_some() || tasks.is_some() || !upkeep.counts.roles().is_empty();
+    let mut pace = DrainPace::new(polls);
     loop {
         live.switch(&host.take_switches())?;
         let report = schedule.report_or_end();
-        let (holds, slice_ms) = upkeep
-            .budget
-            .as_ref()
-            .map_or((false, f64::INFINITY), |b| (b.is_holding(), b.wait_ms(live, report)));
+        let (holds, most_ms) =
+            upkeep.budget.as_ref().map_or((false, upkeep.counts.wait_ms(live.now())), |b| {
+                (b.is_holding(), b.wait_ms(live, report))
+            });
         // With ordering, an item is due only once the horizon has passed it; a shorter wait would
         // spin. Timers wait for the records of a slice.
         let next = if holds { report } else { schedule.next(host) };
         let due = (next - live.horizon()).min(schedule.end - live.now());
         // Drain early the first time, so that the user sees output soon.
-        let wait = if first { 10.0 } else { (due / 1e6).clamp(0.0, pace.wait_ms().min(slice_ms)) };
+        let wait = if first { 10.0 } else { (due / 1e6).clamp(0.0, pace.wait_ms().min(most_ms)) };
         first = false;
         live.mute(!show.listens());
         let typed = live.wait(wait.ceil() as i32)?;

@@ -20,7 +20,7 @@ pub(super) struct DrainPace {
 
 impl DrainPace {
     /// Starts with the shortest wait. It never grows if `polls`: the run then checks after each
-    /// wait whether a command or the watched tasks have ended.
+    /// wait whether a command or the watched tasks have ended, or a table of the kernel is full.
     pub(super) fn new(polls: bool) -> DrainPace {
         DrainPace { wait_ms: PROMPT_MS, relaxes: !polls, printed: 0 }
     }

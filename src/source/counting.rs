@@ -19,7 +19,6 @@ use std::os::fd::AsFd as _;
 use std::rc::Rc;
 
 use exchange::ExchangedTable;
-pub use exchange::entries_for_period;
 
 use super::counted_row::{CountedRow, RowReader};
 use super::open::attr;
@@ -39,8 +38,9 @@ use crate::sys::perf::PerfEvent;
 use crate::sys::refusal::{Refusal, RefusedCall};
 use followed_tasks::{CountedTasks, FollowedTasks};
 
-/// Kernel from which on batches of keys can be removed.
-pub const WITH_BATCHES: (u32, u32) = (5, 6);
+/// Kernel from which on batches of keys can be removed (5.6), and a key that is added again starts
+/// from zero on all CPUs (`pcpu_init_value()` in kernel/bpf/hashtab.c).
+pub const WITH_BATCHES: (u32, u32) = (5, 10);
 /// Kernel from which on programs of tracepoints count the events that they miss.
 pub const WITH_MISSES: (u32, u32) = (6, 7);
 
@@ -71,7 +71,7 @@ pub fn refusal() -> Option<Refusal> {
     let sum = SummedValue { column: 0, value: IntegerNode::Cpu, of: IntegerWidth::ULONG };
     let name = Some(RecordText::Comm);
     let counted = CountedEvent { key, sums: vec![sum], name, ..CountedEvent::default() };
-    let table = OpenTable::create(&layout, 1, TaskScope::default());
+    let table = OpenTable::create(&layout, TaskScope::default());
     table.and_then(|table| table.load(&layout, &counted, &[])).err()
 }
 
@@ -93,39 +93,34 @@ struct OpenTable {
     programs: Vec<HeldProgram>,
 }
 
-/// A program and the perf event that holds it.
+/// The role of a program that belongs to no event of a script.
+const NO_ROLE: u32 = u32::MAX;
+
+/// A program and the perf event that holds it, which is never enabled.
 struct HeldProgram {
     role: u32,
     program: BpfProgram,
-    _tracepoint: HeldTracepoint,
-}
-
-/// The perf event of a tracepoint that holds a program; it is never enabled.
-struct HeldTracepoint {
-    _event: PerfEvent,
-}
-
-impl HeldTracepoint {
-    /// Attaches a program to the tracepoint of an event, on all CPUs. `cpu` is any online CPU.
-    fn attach(program: &BpfProgram, event: &Event, cpu: u32) -> Result<HeldTracepoint, Refusal> {
-        let target = PerfTarget { pid: EVERY_TASK, cpu: cpu as i32 };
-        let attr = attr_of(event).map_err(|_| refused(libc::EINVAL))?;
-        let open = PerfEvent::open(&attr, target, &event.name)?.event;
-        program.attach(open.as_fd())?;
-        Ok(HeldTracepoint { _event: open })
-    }
+    _tracepoint: PerfEvent,
 }
 
 impl HeldProgram {
-    /// Attaches a program to the tracepoint of an event. `cpu` is any online CPU.
+    /// Attaches a program to the tracepoint of an event, on all CPUs. `cpu` is any online CPU.
     fn attach(
         program: BpfProgram,
         role: u32,
         event: &Event,
         cpu: u32,
     ) -> Result<HeldProgram, Refusal> {
-        let tracepoint = HeldTracepoint::attach(&program, event, cpu)?;
-        Ok(HeldProgram { role, program, _tracepoint: tracepoint })
+        let target = PerfTarget { pid: EVERY_TASK, cpu: cpu as i32 };
+        let attr = attr_of(event).map_err(|_| refused(libc::EINVAL))?;
+        let open = PerfEvent::open(&attr, target, &event.name)?.event;
+        program.attach(open.as_fd())?;
+        Ok(HeldProgram { role, program, _tracepoint: open })
+    }
+
+    /// Returns how many events programs have missed because another one ran on the CPU.
+    fn missed<'a>(programs: impl IntoIterator<Item = &'a HeldProgram>) -> u64 {
+        programs.into_iter().map(|held| held.program.misses().unwrap_or(0)).sum()
     }
 
     /// Returns the runs of programs that the kernel has measured.
@@ -137,8 +132,7 @@ impl HeldProgram {
 
 impl Counting {
     /// Loads and attaches the programs of tables, for events of these tasks. Nothing is counted
-    /// before [`Counting::begin`]. `cpu` is any online CPU; each table has room for `entries` keys
-    /// before it grows.
+    /// before [`Counting::begin`]. `cpu` is any online CPU.
     ///
     /// # Errors
     /// The kernel refuses a map, an event, a program or its attachment.
@@ -146,13 +140,12 @@ impl Counting {
         tables: &[CountedTable],
         tasks: &CountedTasks,
         cpu: u32,
-        entries: usize,
     ) -> Result<Counting, Refusal> {
         if tables.is_empty() {
             return Ok(Counting::default());
         }
         let mut tasks = FollowedTasks::open(tasks, cpu)?;
-        let open = |table| OpenTable::open(table, tasks.scope(), cpu, entries);
+        let open = |table| OpenTable::open(table, tasks.scope(), cpu);
         let tables = tables.iter().map(open).collect::<Result<_, _>>()?;
         tasks.remove_ended(cpu)?;
         Ok(Counting { tables, tasks })
@@ -179,6 +172,14 @@ impl Counting {
         self.tables.iter_mut().try_for_each(|table| table.table.add_spare())
     }
 
+    /// Returns whether a table will soon have no room, and should be read now.
+    ///
+    /// # Errors
+    /// The kernel refuses the call.
+    pub fn is_nearly_full(&self) -> io::Result<bool> {
+        any(self.tables.iter().map(|table| table.table.is_nearly_full()))
+    }
+
     /// Passes all rows since the last call to `each`, with the index of their table, and starts
     /// again from zero.
     ///
@@ -201,8 +202,7 @@ impl Counting {
 
     /// Returns how many events were not counted because another program ran on the CPU.
     pub fn missed(&self) -> u64 {
-        let programs = self.tables.iter().flat_map(|table| &table.programs);
-        programs.map(|held| held.program.misses().unwrap_or(0)).sum()
+        HeldProgram::missed(self.tables.iter().flat_map(|table| &table.programs))
     }
 
     /// Returns the runs of all programs that the kernel has measured.
@@ -213,6 +213,11 @@ impl Counting {
     /// Returns how many children of watched threads were not watched for lack of room.
     pub fn unfollowed(&self) -> u64 {
         self.tasks.unfollowed()
+    }
+
+    /// Returns how many new threads and executed programs, of any process, were missed.
+    pub fn missed_tasks(&self) -> u64 {
+        self.tasks.missed()
     }
 
     /// Returns how many operations on counted events C does not define.
@@ -229,14 +234,10 @@ impl Counting {
 
 impl OpenTable {
     /// Creates an empty table without programs.
-    fn create(
-        layout: &CountLayout,
-        entries: usize,
-        scope: TaskScope,
-    ) -> Result<OpenTable, Refusal> {
+    fn create(layout: &CountLayout, scope: TaskScope) -> Result<OpenTable, Refusal> {
         Ok(OpenTable {
             reader: RowReader::new(layout.clone()),
-            table: ExchangedTable::create(layout.key.bytes(), layout.value_bytes(), entries)?,
+            table: ExchangedTable::create(layout.key.bytes(), layout.value_bytes())?,
             rest: BpfMap::create(BpfMapType::PerCpuArray, layout.value_bytes(), 2)?,
             undefined: BpfMap::create(BpfMapType::PerCpuArray, 8, 1)?,
             scope,
@@ -244,14 +245,9 @@ impl OpenTable {
         })
     }
 
-    fn open(
-        table: &CountedTable,
-        scope: TaskScope,
-        cpu: u32,
-        entries: usize,
-    ) -> Result<OpenTable, Refusal> {
+    fn open(table: &CountedTable, scope: TaskScope, cpu: u32) -> Result<OpenTable, Refusal> {
         let layout = &table.layout;
-        let mut open = OpenTable::create(layout, entries, scope)?;
+        let mut open = OpenTable::create(layout, scope)?;
         for role in &table.roles {
             let program = open.load(layout, &role.counted, &role.filters)?;
             open.programs.push(HeldProgram::attach(program, role.role, &role.event, cpu)?);
@@ -268,6 +264,7 @@ impl OpenTable {
         let maps = CountMaps {
             tables: self.table.slots(),
             active: self.table.active(),
+            added: self.table.added(),
             rest: self.rest.number(),
             undefined: self.undefined.number(),
             scope: self.scope,
@@ -290,6 +287,11 @@ impl OpenTable {
         self.table.grow(&exchange, events);
         Ok(())
     }
+}
+
+/// Returns whether one is true.
+fn any(mut results: impl Iterator<Item = io::Result<bool>>) -> io::Result<bool> {
+    results.try_fold(false, |any, one| Ok(any || one?))
 }
 
 /// Appends the filters of a role; they jump to `fail`.

@@ -212,8 +212,8 @@ pub fn possible_cpus() -> io::Result<usize> {
         return Ok(*cpus);
     }
     let text = std::fs::read_to_string("/sys/devices/system/cpu/possible")?;
-    let last = cpulist::parse(&text).ok().and_then(|cpus| cpus.last().copied());
-    let cpus = last.map(|cpu| cpu as usize + 1).ok_or(io::ErrorKind::InvalidData)?;
+    // Their numbers may have gaps.
+    let cpus = cpulist::parse(&text).map_err(|_| io::ErrorKind::InvalidData)?.len();
     Ok(*KNOWN.get_or_init(|| cpus))
 }
 

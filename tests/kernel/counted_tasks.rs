@@ -1,7 +1,8 @@
 //! Counts in the kernel of some tasks only: equal to what these tasks did.
 
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::{fs, time::Duration};
 
 use serde_json::Value;
@@ -16,6 +17,8 @@ live_tests! {
     a_watched_thread_is_counted_with_its_children_only,
     the_events_at_the_end_of_a_task_are_those_of_user_space,
     a_command_is_counted_from_its_exec_to_the_end_of_its_children,
+    a_program_that_another_thread_executes_is_counted,
+    threads_that_are_created_while_the_run_begins_are_counted,
     the_members_of_a_cgroup_are_counted,
 }
 
@@ -117,6 +120,76 @@ fn a_command_is_counted_from_its_exec_to_the_end_of_its_children() {
             assert_eq!(count, expected, "{place} {event}: {said}");
         }
     }
+}
+
+fn a_program_that_another_thread_executes_is_counted() {
+    can_count();
+    const BLOCKS: u64 = 5000;
+    let script = format!(
+        "import os, threading\n\
+         dd = ['dd', 'if=/dev/zero', 'of=/dev/null', 'bs=1', 'count={BLOCKS}', 'status=none']\n\
+         thread = threading.Thread(target=os.execvp, args=('dd', dd))\n\
+         thread.start()\n\
+         thread.join()\n"
+    );
+    let event = format!("raw_syscalls:sys_enter/id=={}/alias=n/", libc::SYS_write);
+    for place in ["kernel", "user"] {
+        let output = Command::new(env!("CARGO_BIN_EXE_perilune"))
+            .args(["top", "--where", place, "--json", "-k", "_comm", "-e", &event])
+            .args(["--", "python3", "-c", &script])
+            .output()
+            .expect("the built command runs");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let rows = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let mut of_dd = rows.filter(|row| row["type"] == "row" && row["comm"] == "dd");
+        let row = of_dd.next().unwrap_or_else(|| panic!("{place}: no row of dd in {text}"));
+        assert_eq!(row["n"], BLOCKS, "{place}: {text}");
+    }
+}
+
+fn threads_that_are_created_while_the_run_begins_are_counted() {
+    can_count();
+    const CALLS: u64 = 10;
+    // Creates a thread each millisecond until a line arrives; then all threads make their calls.
+    let script = format!(
+        "import os, sys, threading, time\n\
+         threading.stack_size(65536)\n\
+         begin = threading.Event()\n\
+         def calls():\n    \
+             begin.wait()\n    \
+             for i in range({CALLS}): os.getppid()\n\
+         def create():\n    \
+             while not begin.is_set() and len(threads) < 4000:\n        \
+                 threads.append(threading.Thread(target=calls))\n        \
+                 threads[-1].start()\n        \
+                 time.sleep(0.001)\n\
+         threads = []\n\
+         creator = threading.Thread(target=create)\n\
+         creator.start()\n\
+         print('ready', flush=True)\n\
+         sys.stdin.readline()\n\
+         begin.set()\n\
+         creator.join()\n\
+         for thread in threads: thread.join()\n\
+         print(len(threads), flush=True)\n"
+    );
+    let mut child = Command::new("python3")
+        .args(["-c", &script])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("python3 runs");
+    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let mut line = || lines.next().expect("a line").expect("text");
+    assert_eq!(line(), "ready");
+    let tool = top("kernel", &["-p", &child.id().to_string()]);
+    child.stdin.take().expect("a pipe").write_all(b"\n").expect("it reads");
+    let threads: u64 = line().parse().expect("a number");
+    child.wait().expect("it ends");
+    let run = tool.finish();
+    assert!(threads > 20, "{threads} threads");
+    assert_eq!(calls(&run), CALLS * threads, "{threads} threads, {}", run.stderr);
+    run.is_complete();
 }
 
 /// A cgroup that is removed at the end.

@@ -253,8 +253,11 @@ pub(crate) fn leaves_no_program(tool: Tool, count: usize) {
 
 /// Runs `top` for a moment. Returns its exit code and stderr.
 fn top(args: &[&str]) -> (Option<i32>, String) {
+    perilune(&[&["top", "--duration", "300ms", "-v"], args].concat())
+}
+
+fn perilune(args: &[&str]) -> (Option<i32>, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_perilune"))
-        .args(["top", "--duration", "300ms", "-v"])
         .args(args)
         .output()
         .expect("the built command runs");
@@ -289,6 +292,10 @@ fn the_names_of_cgroups_come_from_records_by_default() {
         assert_eq!(code, Some(0), "{text}");
         let why = "a cgroup that is removed before the report would have no name";
         let note = format!("counted in user space: {}", usual_refusal().unwrap_or(why));
+        assert!(text.contains(&note), "{note}: {text}");
+        let event = format!("syscalls:sys_enter_write//num=count/key={key}/");
+        let (code, text) = perilune(&["num-dist", "-e", &event, "--duration", "100ms", "-v"]);
+        assert_eq!(code, Some(0), "{text}");
         assert!(text.contains(&note), "{note}: {text}");
     }
 }

@@ -102,12 +102,15 @@ fn the_verifier_accepts_pairs_of_random_expressions() {
             array(8, 2 * BUCKETS),
             array(8 * PAIR_COUNTERS.len(), 2),
             array(8, 1),
+            array(8, 2),
         ];
-        let [rest, rest_buckets, counters, undefined] = arrays.each_ref().map(BpfMap::number);
+        let [rest, rest_buckets, counters, undefined, added] =
+            arrays.each_ref().map(BpfMap::number);
         let maps = PairMaps {
             tables: tables.number(),
             starts: starts.number(),
             active: active.number(),
+            added,
             rest,
             rest_buckets,
             counters,

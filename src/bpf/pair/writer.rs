@@ -232,7 +232,7 @@ impl PairWriter<'_> {
     /// Sets R8 to the row of the delay. R8 is the table.
     fn find_delay_row(&mut self) {
         let found = self.code.label();
-        find_row(self.code, self.stack.row, ROW_BYTES, found);
+        find_row(self.code, self.stack.row, ROW_BYTES, self.maps.added, found);
         self.find_rest(BUCKETS);
         self.code.load(AccessSize::B8, R2, R10, self.stack.row);
         self.code.add(R1, R2);
@@ -307,7 +307,7 @@ impl PairWriter<'_> {
         store_parts(self.code, &count.key, row + WORD as i16)?;
         let words = KeyShape::of(&count.key).words();
         self.clear_key(row + ((1 + words) * WORD) as i16);
-        find_row(self.code, row, ROW_BYTES, found);
+        find_row(self.code, row, ROW_BYTES, self.maps.added, found);
         self.find_rest(self.layout.rest_rows());
         self.code.add_constant(R1, i32::try_from(1 + count.number).ok()?);
         self.code.store(AccessSize::B4, R10, INDEX_AT, R1);

@@ -16,7 +16,7 @@ use crate::source::counting::{CountedRole, CountedTable};
 use crate::source::request::SourceRequest;
 
 /// Why names of cgroups are read from records.
-const LATE_NAMES: &str = "a cgroup that is removed before the report would have no name";
+pub(super) const LATE_NAMES: &str = "a cgroup that is removed before the report would have no name";
 
 /// The decision, event by event.
 pub(super) struct CountPlan<'a> {

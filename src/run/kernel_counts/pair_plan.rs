@@ -1,7 +1,7 @@
 //! Plans which pairs of a script the kernel measures.
 
 use super::Reason;
-use super::count_plan::CountPlan;
+use super::count_plan::{CountPlan, LATE_NAMES};
 use crate::bpf::count::CountedEvent;
 use crate::bpf::integer::{IntegerNode, IntegerWidth};
 use crate::bpf::key::{KeyPart, KeyShape};
@@ -62,7 +62,13 @@ impl CountPlan<'_> {
             }
             plan.roles.splice(0..0, planned);
         }
-        plan.table()
+        let table = plan.table()?;
+        let PairLayout { row, counts, .. } = &table.layout;
+        let has_cgroup = row.has_cgroup() || counts.iter().any(KeyShape::has_cgroup);
+        match has_cgroup && self.settings.counting == CountingPlace::Auto {
+            true => Err(LATE_NAMES.to_owned()),
+            false => Ok(table),
+        }
     }
 
     fn side(&self, side: &PairSide, index: usize) -> Result<CountedRole, Reason> {

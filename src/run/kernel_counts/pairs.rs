@@ -41,15 +41,14 @@ struct MeasuredPairs {
 
 impl KernelPairs {
     /// Decides which pairs the kernel measures, and attaches its programs, which measure nothing
-    /// yet. `tasks` has the watched tasks, or the reason why all pairs need records; `cpu` and
-    /// `entries` are as in [`Pairs::open`].
+    /// yet. `tasks` has the watched tasks, or the reason why all pairs need records; `cpu` is any
+    /// online CPU.
     pub(super) fn open(
         host: &Host,
         plan: &mut CountPlan<'_>,
         declared: Vec<DeclaredPairs>,
         tasks: Result<&CountedTasks, Reason>,
         cpu: u32,
-        entries: usize,
     ) -> KernelPairs {
         let (mut measured, mut tables) = (Vec::new(), Vec::new());
         for pairs in declared {
@@ -61,7 +60,7 @@ impl KernelPairs {
                 Err(why) => plan.in_user_space(&CountPlan::roles_of_pairs(host, &pairs), &why),
             }
         }
-        match Pairs::open(&tables, tasks.unwrap_or(&CountedTasks::All), cpu, entries) {
+        match Pairs::open(&tables, tasks.unwrap_or(&CountedTasks::All), cpu) {
             Ok(pairs) => KernelPairs { pairs, tables: measured },
             Err(why) => {
                 let all =
@@ -87,6 +86,11 @@ impl KernelPairs {
         self.pairs.prepare_next()
     }
 
+    /// Returns whether a table will soon have no room.
+    pub(super) fn is_nearly_full(&self) -> io::Result<bool> {
+        self.pairs.is_nearly_full()
+    }
+
     /// Stops measuring.
     pub(super) fn stop(&mut self) -> io::Result<()> {
         self.pairs.stop()
@@ -110,6 +114,11 @@ impl KernelPairs {
     /// Returns how many children of watched threads were not watched.
     pub(super) fn unfollowed(&self) -> u64 {
         self.pairs.unfollowed()
+    }
+
+    /// Returns how many new threads and executed programs were missed.
+    pub(super) fn missed_tasks(&self) -> u64 {
+        self.pairs.missed_tasks()
     }
 
     /// Returns the number of tracepoints that are closed at the end.

@@ -10,16 +10,15 @@ use crate::bpf::count::NO_TABLE;
 use crate::sys::bpf::{BpfMap, BpfMapType, CountTable, TableSlots, possible_cpus};
 use crate::sys::refusal::Refusal;
 
-/// Most keys of the first map, which is created before the run begins: that takes milliseconds.
+/// Number of keys of the first maps. The kernel takes 1 to 3 us for each, and for removing it.
 const ENTRIES_FIRST: usize = 8192;
-/// Number of keys for each second between two exchanges.
-const ENTRIES_PER_SECOND: usize = 32_768;
-/// Least number of keys. To read a map, the kernel visits all buckets, even of an empty one: 7 us
-/// for 1024 keys.
-const ENTRIES_LEAST: usize = 4096;
+/// Number of keys from which on a map is read once a second, also if it is full before: that takes
+/// up to 1 us for each key.
+const ENTRIES_EARLY: usize = 32_768;
 /// Limit of the keys of a table.
 const ENTRIES_MAX: usize = 1 << 20;
-/// Limit of the memory of both maps of a table, in bytes.
+/// Limit of the memory of both maps of a table, in bytes; more on a machine with more than 64
+/// possible CPUs, each of which has a value of its own for each key.
 const BYTES_MAX: usize = 64 << 20;
 /// Bytes of an element besides its key and its values, with its share of the hash buckets.
 const ELEMENT_BYTES: usize = 88;
@@ -34,11 +33,13 @@ pub(super) struct ExchangedTable {
     spare: Option<CountTable>,
     /// An array of one number: the index of the map in use.
     active: BpfMap,
+    /// For each index, the number of keys that programs have added so far.
+    added: BpfMap,
+    /// The same when the map at this index was read last.
+    added_before: [u64; 2],
     is_counting: bool,
     key_bytes: usize,
     value_bytes: usize,
-    /// Number of keys before it grows.
-    entries: usize,
 }
 
 /// The result of an exchange.
@@ -53,14 +54,10 @@ pub(super) struct Exchange {
 }
 
 impl ExchangedTable {
-    /// Creates an empty table with room for `entries` keys, once the run has begun.
-    pub(super) fn create(
-        key_bytes: usize,
-        value_bytes: usize,
-        entries: usize,
-    ) -> Result<ExchangedTable, Refusal> {
-        let entries = entries.min(entries_max(key_bytes, value_bytes));
-        let map = CountTable::create(key_bytes, value_bytes, entries.min(ENTRIES_FIRST))?;
+    /// Creates an empty table.
+    pub(super) fn create(key_bytes: usize, value_bytes: usize) -> Result<ExchangedTable, Refusal> {
+        let entries = ENTRIES_FIRST.min(entries_max(key_bytes, value_bytes));
+        let map = CountTable::create(key_bytes, value_bytes, entries)?;
         let active = BpfMap::create(BpfMapType::Array, 4, 1)?;
         active.set_number(0, NO_TABLE).map_err(|why| super::refused_by(&why))?;
         Ok(ExchangedTable {
@@ -69,10 +66,11 @@ impl ExchangedTable {
             index: 0,
             spare: None,
             active,
+            added: BpfMap::create(BpfMapType::PerCpuArray, 8, 2)?,
+            added_before: [0; 2],
             is_counting: false,
             key_bytes,
             value_bytes,
-            entries,
         })
     }
 
@@ -84,6 +82,11 @@ impl ExchangedTable {
     /// Returns the descriptor of the array that has the index of the map in use.
     pub(super) fn active(&self) -> i32 {
         self.active.number()
+    }
+
+    /// Returns the descriptor of the array that has the numbers of keys.
+    pub(super) fn added(&self) -> i32 {
+        self.added.number()
     }
 
     /// Lets programs use the table.
@@ -125,13 +128,29 @@ impl ExchangedTable {
             events += counts.sum::<u64>();
             each(key, values);
         })?;
+        self.added_before[index as usize] = self.added_so_far(index)?;
         Ok(Exchange { index, keys, events })
+    }
+
+    /// Returns whether the map in use will soon have no room, and should be read now.
+    pub(super) fn is_nearly_full(&self) -> io::Result<bool> {
+        if !self.is_counting || self.map.entries() >= ENTRIES_EARLY {
+            return Ok(false);
+        }
+        let before = self.added_before[self.index as usize];
+        let keys = self.added_so_far(self.index)?.saturating_sub(before);
+        Ok(is_nearly_full(keys as usize, self.map.entries()))
+    }
+
+    fn added_so_far(&self, index: u32) -> io::Result<u64> {
+        let values = self.added.of_cpus(index)?;
+        Ok(values.iter().filter_map(|value| super::word(value)).sum())
     }
 
     /// Creates the empty map, if there is none.
     pub(super) fn add_spare(&mut self) -> io::Result<()> {
         if self.spare.is_none() {
-            let spare = self.another(self.map.entries().max(self.entries));
+            let spare = self.another(self.map.entries());
             self.set_spare(spare.map_err(|why| io::Error::from_raw_os_error(why.errno))?)?;
         }
         Ok(())
@@ -154,7 +173,7 @@ impl ExchangedTable {
         let most = entries_max(self.key_bytes, self.value_bytes);
         let Some(has) = self.spare.as_ref().map(CountTable::entries) else { return };
         let in_use = self.map.entries();
-        let wanted = last.entries_for_next(has, rest).min(4 * in_use.max(has)).min(most);
+        let wanted = last.entries_for_next(has, rest).min(8 * in_use.max(has)).min(most);
         let wanted = wanted.max(in_use);
         if self.is_counting
             && wanted > has
@@ -167,29 +186,31 @@ impl ExchangedTable {
 }
 
 impl Exchange {
-    /// Returns the number of keys of the next map after one with `has`: an eighth more than the
-    /// keys of this one, if the `rest` events without room have as many keys as others.
+    /// Returns the number of keys of the next map after one with `has`: twice the keys of this one,
+    /// if the `rest` events without room have as many keys as others.
     fn entries_for_next(&self, has: usize, rest: u64) -> usize {
-        if rest == 0 && self.keys <= has / 16 * 15 {
+        if rest == 0 && !is_nearly_full(self.keys, has) {
             return has;
         }
         let more = u128::from(rest) * self.keys as u128 / u128::from(self.events.max(1));
         let keys = usize::try_from(more).unwrap_or(usize::MAX).saturating_add(self.keys);
-        keys.saturating_add(keys / 8).max(has)
+        keys.saturating_mul(2).max(has)
     }
 }
 
-/// Returns the number of keys for which a table has room before it grows, if it is read after this
-/// time.
-pub fn entries_for_period(ns: u64) -> usize {
-    let entries = ENTRIES_PER_SECOND as u64 * ns.min(1_000_000_000) / 1_000_000_000;
-    (entries as usize).max(ENTRIES_LEAST)
+/// Returns whether a map with room for `entries` is full up to a quarter.
+fn is_nearly_full(keys: usize, entries: usize) -> bool {
+    keys >= entries / 4 * 3
 }
 
 /// Returns the limit of the keys of a table.
-fn entries_max(key_bytes: usize, value_bytes: usize) -> usize {
-    let bytes = ELEMENT_BYTES + key_bytes + value_bytes * possible_cpus().unwrap_or(1);
-    (BYTES_MAX / 2 / bytes).clamp(1, ENTRIES_MAX)
+pub(super) fn entries_max(key_bytes: usize, value_bytes: usize) -> usize {
+    entries_on(possible_cpus().unwrap_or(1), key_bytes, value_bytes)
+}
+
+fn entries_on(cpus: usize, key_bytes: usize, value_bytes: usize) -> usize {
+    let bytes = ELEMENT_BYTES + key_bytes + value_bytes * cpus;
+    (BYTES_MAX.max(cpus << 20) / 2 / bytes).clamp(1, ENTRIES_MAX)
 }
 
 #[cfg(test)]
@@ -201,19 +222,18 @@ mod tests {
     }
 
     #[test]
-    fn a_map_grows_to_the_keys_that_its_events_have() {
+    fn a_map_grows_to_twice_the_keys_that_its_events_have() {
         assert_eq!(after(1600, 0, 0, 0), 1600);
-        assert_eq!(after(1600, 1500, 1 << 40, 0), 1600, "a sixteenth is left");
-        assert_eq!(after(1600, 1520, 1520, 0), 1710, "an eighth more");
-        assert_eq!(after(1600, 1600, 1600, 1), 1801);
-        assert_eq!(after(32_768, 32_768, 500_000, 500_000), 73_728, "half of the events had room");
+        assert_eq!(after(1600, 1199, 1 << 40, 0), 1600, "more than a quarter is left");
+        assert_eq!(after(1600, 1200, 1200, 0), 2400);
+        assert_eq!(after(1600, 1600, 1600, 1), 3202);
+        assert_eq!(after(32_768, 32_768, 500_000, 500_000), 131_072, "half of the events had room");
         assert_eq!(after(1600, 1600, 1600, u64::MAX), usize::MAX, "the limit is elsewhere");
     }
 
     #[test]
-    fn a_table_that_is_read_more_often_has_less_room() {
-        let of_ms = |ms: u64| entries_for_period(ms * 1_000_000);
-        assert_eq!([of_ms(100), of_ms(500), of_ms(1000)], [4096, 16_384, 32_768]);
-        assert_eq!(of_ms(60_000), 32_768, "it is read each second");
+    fn a_machine_with_more_cpus_has_room_for_thousands_of_keys() {
+        let entries = [1, 2, 64, 256, 1024].map(|cpus| entries_on(cpus, 24, 40));
+        assert_eq!(entries, [220_752, 174_762, 12_557, 12_965, 13_071]);
     }
 }

@@ -5,12 +5,13 @@ use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::rc::Rc;
 
-use super::{HeldTracepoint, refused};
+use super::{HeldProgram, NO_ROLE, refused};
 use crate::bpf::task_scope::{FollowedTasksMaps, TaskScope, WAITING, WATCHED};
 use crate::event::kind::Event;
 use crate::sys::bpf::{BpfMap, BpfMapType, BpfProgram, BpfProgramType};
 use crate::sys::errno::errno;
 use crate::sys::refusal::Refusal;
+use crate::sys::tasks::threads_of;
 
 /// The tasks whose events are counted.
 pub enum CountedTasks {
@@ -26,6 +27,8 @@ pub enum CountedTasks {
 pub struct WatchedThreads {
     /// The threads, in the kernel's numbers.
     pub threads: Vec<i32>,
+    /// The processes whose threads they are, if they are all threads of processes.
+    pub processes: Vec<i32>,
     /// Whether their events count only after their next exec.
     pub after_exec: bool,
     /// `sched:sched_process_fork`.
@@ -45,11 +48,14 @@ pub(super) struct FollowedTasks {
     threads: Option<BpfMap>,
     unfollowed: Option<BpfMap>,
     cgroups: Option<(BpfMap, u32)>,
-    held: Vec<HeldTracepoint>,
+    /// The programs that add children, and those that execute a program.
+    held: Vec<HeldProgram>,
+    /// The program that removes ended threads.
+    end: Option<HeldProgram>,
     /// The event at the end of a thread, the attached program that removes the thread until the
     /// programs that count are attached, and its code: the kernel attaches a program to an event
     /// once.
-    end: Option<(Rc<Event>, HeldTracepoint, Vec<u64>)>,
+    early_end: Option<(Rc<Event>, HeldProgram, Vec<u64>)>,
 }
 
 impl FollowedTasks {
@@ -81,12 +87,13 @@ impl FollowedTasks {
             set(threads.set_number(thread.cast_unsigned(), state))?;
         }
         let maps = FollowedTasksMaps { threads: threads.number(), unfollowed: unfollowed.number() };
-        let at = |event: &Event, field| {
+        let at = |event: &Event, field, bytes| {
             let format = event.kind().raw_format()?;
-            i16::try_from(format.field(field).filter(|field| field.size == 4)?.offset).ok()
+            i16::try_from(format.field(field).filter(|field| field.size == bytes)?.offset).ok()
         };
-        let fork = at(&watched.fork, "child_pid").and_then(|child| maps.at_fork(child));
-        let end = at(&watched.end, "pid").and_then(|thread| maps.at_end(thread));
+        let fork = at(&watched.fork, "child_pid", 4).and_then(|child| maps.at_fork(child));
+        let last = at(&watched.end, "group_dead", 1);
+        let end = at(&watched.end, "pid", 4).and_then(|thread| maps.at_end(thread, last));
         let mut programs = vec![(&watched.fork, fork)];
         if watched.after_exec {
             programs.push((&watched.rename, maps.at_rename()));
@@ -95,17 +102,24 @@ impl FollowedTasks {
         for (event, code) in programs {
             let code = code.ok_or_else(|| refused(libc::EINVAL))?;
             let program = BpfProgram::load(BpfProgramType::Tracepoint, &code)?;
-            held.push(HeldTracepoint::attach(&program, event, cpu)?);
+            held.push(HeldProgram::attach(program, NO_ROLE, event, cpu)?);
         }
         let end = end.ok_or_else(|| refused(libc::EINVAL))?;
         let program = BpfProgram::load(BpfProgramType::Tracepoint, &end)?;
-        let early = HeldTracepoint::attach(&program, &watched.end, cpu)?;
+        let early = HeldProgram::attach(program, NO_ROLE, &watched.end, cpu)?;
+        // Those that were created after the threads had been listed, and before their parents were
+        // followed.
+        for thread in watched.processes.iter().flat_map(|pid| threads_of(*pid).unwrap_or_default())
+        {
+            set(threads.set_number(thread.cast_unsigned(), state))?;
+        }
         Ok(FollowedTasks {
             threads: Some(threads),
             unfollowed: Some(unfollowed),
             cgroups: None,
             held,
-            end: Some((watched.end.clone(), early, end)),
+            end: None,
+            early_end: Some((watched.end.clone(), early, end)),
         })
     }
 
@@ -116,9 +130,9 @@ impl FollowedTasks {
     /// # Errors
     /// The kernel refuses the event or the attachment.
     pub(super) fn remove_ended(&mut self, cpu: u32) -> Result<(), Refusal> {
-        if let Some((event, early, code)) = self.end.take() {
+        if let Some((event, early, code)) = self.early_end.take() {
             let program = BpfProgram::load(BpfProgramType::Tracepoint, &code)?;
-            self.held.push(HeldTracepoint::attach(&program, &event, cpu)?);
+            self.end = Some(HeldProgram::attach(program, NO_ROLE, &event, cpu)?);
             drop(early);
         }
         Ok(())
@@ -139,9 +153,16 @@ impl FollowedTasks {
         words.sum()
     }
 
+    /// Returns how many new threads and executed programs, of any process, were missed because
+    /// another program ran on the CPU. Threads that are missed at their end stay until their number
+    /// is used again, which is no harm.
+    pub(super) fn missed(&self) -> u64 {
+        HeldProgram::missed(&self.held)
+    }
+
     /// Returns the number of tracepoints that are closed when this is dropped.
     pub(super) fn tracepoints(&self) -> usize {
-        self.held.len()
+        self.held.len() + usize::from(self.end.is_some())
     }
 }
 

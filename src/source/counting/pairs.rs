@@ -10,7 +10,7 @@ use std::io;
 use super::exchange::ExchangedTable;
 use super::followed_tasks::{CountedTasks, FollowedTasks};
 use super::pair_rows::{OpenStart, PairRow, read_rest, read_row, read_start};
-use super::{CountedRole, HeldProgram, check, refused, refused_by, sum_of_cpus};
+use super::{CountedRole, HeldProgram, NO_ROLE, any, check, refused, refused_by, sum_of_cpus};
 use crate::bpf::bucket::BUCKETS;
 use crate::bpf::pair::layout::{PAIR_COUNTERS, PairCounter, PairLayout, ROW_BYTES};
 use crate::bpf::pair::{PairMaps, PairPart, PairedEvent, exit_program};
@@ -86,22 +86,16 @@ struct OpenPairs {
 
 impl Pairs {
     /// Loads and attaches the programs of pairs, for events of these tasks. Nothing is measured
-    /// before [`Pairs::begin`]. `cpu` is any online CPU; each table has room for `entries` rows
-    /// before it grows.
+    /// before [`Pairs::begin`]. `cpu` is any online CPU.
     ///
     /// # Errors
     /// The kernel refuses a map, an event, a program or its attachment.
-    pub fn open(
-        tables: &[PairTable],
-        tasks: &CountedTasks,
-        cpu: u32,
-        entries: usize,
-    ) -> Result<Pairs, Refusal> {
+    pub fn open(tables: &[PairTable], tasks: &CountedTasks, cpu: u32) -> Result<Pairs, Refusal> {
         if tables.is_empty() {
             return Ok(Pairs::default());
         }
         let mut tasks = FollowedTasks::open(tasks, cpu)?;
-        let open = |table| OpenPairs::open(table, tasks.scope(), cpu, entries);
+        let open = |table| OpenPairs::open(table, tasks.scope(), cpu);
         let tables = tables.iter().map(open).collect::<Result<_, _>>()?;
         tasks.remove_ended(cpu)?;
         Ok(Pairs { tables, tasks })
@@ -126,6 +120,14 @@ impl Pairs {
     /// The kernel refuses a map.
     pub fn prepare_next(&mut self) -> io::Result<()> {
         self.tables.iter_mut().try_for_each(|pairs| pairs.table.add_spare())
+    }
+
+    /// Returns whether a table will soon have no room, and should be read now.
+    ///
+    /// # Errors
+    /// The kernel refuses the call.
+    pub fn is_nearly_full(&self) -> io::Result<bool> {
+        any(self.tables.iter().map(|pairs| pairs.table.is_nearly_full()))
     }
 
     /// Passes all rows since the last call to `each`, with the index of their table, and starts
@@ -170,9 +172,8 @@ impl Pairs {
     /// Returns how many events were missed because another program ran on the CPU.
     pub fn missed(&self) -> u64 {
         let mut missed: BTreeMap<u32, u64> = BTreeMap::new();
-        // An event that is an end and a start has two programs, and both miss it. The program of
-        // ended threads has no event of the script.
-        for held in self.programs().filter(|held| held.role != NO_ROLE) {
+        // An event that is an end and a start has two programs, and both miss it.
+        for held in self.programs() {
             let of_role = missed.entry(held.role).or_default();
             *of_role = held.program.misses().unwrap_or(0).max(*of_role);
         }
@@ -187,6 +188,11 @@ impl Pairs {
     /// Returns how many children of watched threads were not watched for lack of room.
     pub fn unfollowed(&self) -> u64 {
         self.tasks.unfollowed()
+    }
+
+    /// Returns how many new threads and executed programs, of any process, were missed.
+    pub fn missed_tasks(&self) -> u64 {
+        self.tasks.missed()
     }
 
     /// Returns how many operations on events C does not define.
@@ -204,16 +210,8 @@ impl Pairs {
     }
 }
 
-/// The role of a program that belongs to no event of a script.
-const NO_ROLE: u32 = u32::MAX;
-
 impl OpenPairs {
-    fn open(
-        pairs: &PairTable,
-        scope: TaskScope,
-        cpu: u32,
-        entries: usize,
-    ) -> Result<OpenPairs, Refusal> {
+    fn open(pairs: &PairTable, scope: TaskScope, cpu: u32) -> Result<OpenPairs, Refusal> {
         let layout = &pairs.layout;
         let cpus = possible_cpus().map_err(|why| refused_by(&why))?;
         let has_starts = pairs.roles.iter().any(|role| matches!(role.part, PairPart::Start(_)));
@@ -228,7 +226,7 @@ impl OpenPairs {
         let counters = 8 * PAIR_COUNTERS.len();
         let mut open = OpenPairs {
             layout: layout.clone(),
-            table: ExchangedTable::create(layout.key_bytes(), ROW_BYTES, entries)?,
+            table: ExchangedTable::create(layout.key_bytes(), ROW_BYTES)?,
             starts: CountTable::shared_by_cpus(pair_bytes, start_bytes, starts, is_lazy)?,
             rest: BpfMap::create(BpfMapType::PerCpuArray, ROW_BYTES, 2 * layout.rest_rows())?,
             rest_buckets: BpfMap::create(BpfMapType::PerCpuArray, 8, 2 * BUCKETS)?,
@@ -268,6 +266,7 @@ impl OpenPairs {
             tables: self.table.slots(),
             starts: self.starts.number(),
             active: self.table.active(),
+            added: self.table.added(),
             rest: self.rest.number(),
             rest_buckets: self.rest_buckets.number(),
             counters: self.counters.number(),

@@ -120,6 +120,11 @@ impl WatchedTasks {
         if self.awaited == Some(tid) {
             self.watch_awaited();
         }
+        // A thread other than the first one gets the number of that, whose exit was recorded.
+        if let Some(birth) = self.births.get_mut(&tid) {
+            self.born += 1;
+            *birth = self.born;
+        }
         // Records of its group follow, but callbacks for this record come before them.
         self.look_up(tid);
     }
@@ -278,6 +283,18 @@ mod tests {
         tasks.on_exec(5);
         tasks.on_fork(7, 5);
         assert!(tasks.contains(5) && tasks.contains(7) && !tasks.contains(6));
+    }
+
+    #[test]
+    fn a_program_that_another_thread_executes_stays_watched() {
+        let mut tasks = WatchedTasks::of([5, 6].into_iter());
+        tasks.on_exit(5);
+        tasks.on_exec(5);
+        for tid in 100..100 + 2 * ENDED as u32 {
+            tasks.on_fork(tid, 6);
+            tasks.on_exit(tid);
+        }
+        assert!(tasks.contains(5) && !tasks.contains(100));
     }
 
     #[test]
