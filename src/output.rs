@@ -22,6 +22,7 @@ pub mod latency_heatmap;
 mod layout;
 pub mod messages;
 pub mod metrics;
+mod omitted_rows;
 pub mod otlp;
 pub mod parquet;
 pub mod perfetto;

@@ -17,11 +17,13 @@
 //! `[1,2]`. Frames of a stack are separated by `;`, innermost first. Control characters are escaped
 //! as in text, so that each record is one line. A spreadsheet would execute text that begins with
 //! `=`, `+`, `-` or `@` as a formula; such text begins with `'` instead, unless it is a number.
-//! Notes, coverage and stats go to stderr.
+//! Notes, coverage and stats go to stderr; so do, at the end, the numbers of rows beyond the limits
+//! of tables.
 
 mod cell;
 mod columns;
 
+use super::omitted_rows::OmittedRows;
 use super::text::{TextOptions, push_problems, stats_text};
 use super::wall::Wall;
 use super::{ByteSink, table};
@@ -65,6 +67,8 @@ pub struct Csv {
     layouts: HashMap<String, RowLayout>,
     /// Columns of tables after [`ROW`].
     table_columns: SharedColumns,
+    /// Rows beyond the limits of tables.
+    omitted: OmittedRows,
     /// The values of an event's fields, by their index. They keep their memory.
     cells: Vec<Vec<u8>>,
     /// One cell.
@@ -103,6 +107,7 @@ impl Csv {
             fields: SharedColumns::default(),
             layouts: HashMap::new(),
             table_columns: SharedColumns::default(),
+            omitted: OmittedRows::default(),
             cells: Vec::new(),
             cell: Vec::new(),
         };
@@ -172,6 +177,7 @@ impl Csv {
     fn part(&mut self, stamp: Stamp, part: &Report, layout: &RowLayout) {
         match part {
             Report::Table(table) => {
+                self.omitted.add(table);
                 for row in &table.rows {
                     let row: Vec<&Cell> = row.iter().collect();
                     self.row(stamp, &table.name, layout, &row);
@@ -309,6 +315,14 @@ impl Draw for Csv {
 
     fn flush_if_large(&mut self) -> io::Result<()> {
         self.sink.flush_if_large()
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        self.flush()?;
+        // Also with `--quiet`: the results do not show this loss.
+        let omitted = self.omitted.take_messages();
+        omitted.iter().for_each(|text| self.message(text));
+        Ok(())
     }
 }
 

@@ -7,6 +7,7 @@
 //!   it has a printer, and `stack` if it has one: an array of frames, innermost first, each as text
 //!   output prints it.
 //! - `row`: `table`, then a key per column; the table of a single row is the monitor.
+//! - `hidden`: `table`, `rows`: the number of further rows, beyond the limit of the table.
 //! - `hist`: `name unit`, a key per key column, `buckets: [[low, high, count], …]` with inclusive
 //!   bounds; if counts are estimates (`--budget`), `count_errors: [error, …]`.
 //! - `note`: `level` (`info warning alert error`), `text`.
@@ -197,12 +198,8 @@ impl Draw for Json {
             push_string(self.fixed("text"), text);
         }
         if !event.stack.is_empty() {
-            let frames: Vec<String> = self
-                .stacks
-                .chosen(event.stack)
-                .iter()
-                .map(|frame| self.stacks.text(frame))
-                .collect();
+            let frames = self.stacks.chosen(event.stack);
+            let frames: Vec<String> = frames.iter().map(|frame| self.stacks.text(frame)).collect();
             push_strings(self.fixed("stack"), frames.iter().map(String::as_bytes));
         }
         self.close();

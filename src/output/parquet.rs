@@ -14,7 +14,8 @@
 //!
 //! Below are partitions: `host=H/monitor=M/date=D/FILE.parquet`. Rows wait in memory for a row
 //! group. A file is written without a name and linked when it is complete, after a limit of size or
-//! age, so that a killed run leaves only complete files. Notes and stats go to stderr.
+//! age, so that a killed run leaves only complete files. Notes and stats go to stderr; so do, at
+//! the end, the numbers of rows beyond the limits of tables.
 
 mod bits;
 mod column;
@@ -30,6 +31,7 @@ mod schema;
 mod staging;
 mod table;
 
+use super::omitted_rows::OmittedRows;
 use super::text::{TextOptions, stats_text};
 use crate::base::report::coverage::Coverage;
 use crate::base::report::draw::{Cell, Draw, EventLine, Level, OpenedEvent, Report, Stamp, Stats};
@@ -76,6 +78,8 @@ pub struct Parquet {
     context: TableContext,
     tables: Tables,
     events: EventTables,
+    /// Rows beyond the limits of tables.
+    omitted: OmittedRows,
     /// The first failure; nothing is written after it.
     failure: Option<anyhow::Error>,
     is_reported: bool,
@@ -138,6 +142,7 @@ impl Parquet {
             context: TableContext::new(partition, settings.size),
             tables: Tables::default(),
             events: EventTables::default(),
+            omitted: OmittedRows::default(),
             failure: None,
             is_reported: false,
         })
@@ -215,6 +220,11 @@ impl Draw for Parquet {
     }
 
     fn report(&mut self, stamp: Stamp, parts: &[Report]) {
+        for part in parts {
+            if let Report::Table(table) = part {
+                self.omitted.add(table);
+            }
+        }
         self.attempt(|parquet| parts.iter().try_for_each(|part| parquet.push_part(stamp, part)));
     }
 
@@ -262,6 +272,9 @@ impl Draw for Parquet {
 
     fn end(&mut self) -> io::Result<()> {
         self.attempt(|parquet| parquet.finish_files(true));
+        // Also with `--quiet`: the results do not show this loss.
+        let omitted = self.omitted.take_messages();
+        omitted.iter().for_each(|text| self.message(text));
         self.result()?;
         if !self.quiet && self.failure.is_none() {
             let TableContext { files, rows, bytes, .. } = self.context;

@@ -31,6 +31,11 @@ fn drawn(draw: impl FnOnce(&mut Csv)) -> (String, String) {
 }
 
 fn table(name: &str, keys: &[&str], rows: Vec<Vec<Cell>>) -> Report {
+    limited_table(name, keys, rows, 0)
+}
+
+/// Returns a table of which `hidden` rows are beyond its limit.
+fn limited_table(name: &str, keys: &[&str], rows: Vec<Vec<Cell>>, hidden: u64) -> Report {
     let column = |key: &&str| Column {
         title: key.to_uppercase(),
         key: (*key).to_owned(),
@@ -45,15 +50,7 @@ fn table(name: &str, keys: &[&str], rows: Vec<Vec<Cell>>) -> Report {
     };
     let columns = keys.iter().map(column).collect();
     let (title, style) = (None, Style::Plain);
-    Report::Table(Table {
-        name: name.to_owned(),
-        title,
-        style,
-        samples: 0,
-        columns,
-        rows,
-        hidden: 0,
-    })
+    Report::Table(Table { name: name.to_owned(), title, style, samples: 0, columns, rows, hidden })
 }
 
 #[test]
@@ -190,6 +187,28 @@ fn notes_and_coverage_are_messages() {
         messages,
         "perilune: warning: one event is absent\nperilune: ALERT hot\n\
          perilune: coverage of the run: 3 lost\n"
+    );
+}
+
+#[test]
+fn rows_beyond_the_limit_of_a_table_are_counted_at_the_end() {
+    let rows = || vec![vec![Cell::Int(1)]];
+    let (_, messages) = drawn(|csv| {
+        csv.quiet = true;
+        let other = limited_table("other", &["n"], rows(), 1);
+        csv.report(stamp(0), &[limited_table("calls", &["n"], rows(), 3), other]);
+        csv.report(stamp(1), &[limited_table("calls", &["n"], rows(), 4)]);
+        csv.report(stamp(2), &[table("calls", &["n"], rows()), table("all", &["n"], rows())]);
+        csv.end().unwrap();
+        csv.end().unwrap();
+    });
+    let limit = "beyond the limit of the table (--rows, or `top` in the script)";
+    assert_eq!(
+        messages,
+        format!(
+            "perilune: table calls: omitted 7 further rows in 2 reports, {limit}\n\
+             perilune: table other: omitted 1 further row in 1 report, {limit}\n"
+        )
     );
 }
 

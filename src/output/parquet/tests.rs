@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::base::event::value::{Value, ValueType};
-use crate::base::report::draw::{Align, Bucket, Column, DrawnHistogram, EventText, Style};
+use crate::base::report::draw::{Align, Bucket, Column, DrawnHistogram, EventText, Style, Table};
 use crate::base::report::metric::{Distribution, DistributionShape, MetricKind, MetricRow};
-use crate::output::test_support::stamp;
+use crate::output::test_support::{Written, stamp};
 use jiff::tz::TimeZone;
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::file::statistics::Statistics;
@@ -27,13 +27,17 @@ fn look() -> TextOptions {
 }
 
 fn begin(folder: &Path) -> Parquet {
+    begin_with(folder, Box::new(io::sink()))
+}
+
+fn begin_with(folder: &Path, messages: Box<dyn Write>) -> Parquet {
     let settings = ParquetSettings {
         folder: folder.to_owned(),
         host: "h1".to_owned(),
         size: FILE_BYTES,
         age: FILE_AGE,
     };
-    Parquet::begin(&settings, Box::new(io::sink()), "m", look()).unwrap()
+    Parquet::begin(&settings, messages, "m", look()).unwrap()
 }
 
 fn json(row: &Row) -> serde_json::Value {
@@ -257,21 +261,42 @@ fn column(key: &str, decimals: Option<usize>) -> Column {
     }
 }
 
+fn table(rows: Vec<Vec<Cell>>) -> Report {
+    limited_table("t", rows, 0)
+}
+
+/// Returns a table of which `hidden` rows are beyond its limit.
+fn limited_table(name: &str, rows: Vec<Vec<Cell>>, hidden: u64) -> Report {
+    Report::Table(Table {
+        name: name.to_owned(),
+        title: None,
+        style: Style::Plain,
+        samples: 0,
+        hidden,
+        columns: vec![column("key", None), column("avg_us", Some(3))],
+        rows,
+    })
+}
+
+#[test]
+fn rows_beyond_the_limit_of_a_table_are_counted_at_the_end() {
+    let (folder, messages) = (tempfile::tempdir().unwrap(), Written::default());
+    let mut parquet = begin_with(folder.path(), Box::new(messages.clone()));
+    let rows = || vec![vec![Cell::Int(1), Cell::Int(2)]];
+    parquet.report(stamp(0), &[limited_table("t", rows(), 3), limited_table("u", rows(), 0)]);
+    parquet.report(stamp(1), &[limited_table("t", rows(), 5)]);
+    parquet.end().unwrap();
+    assert_eq!(
+        messages.text(),
+        "perilune: table t: omitted 8 further rows in 2 reports, beyond the limit of the table \
+         (--rows, or `top` in the script)\n"
+    );
+}
+
 #[test]
 fn a_column_keeps_one_type_per_file_and_widens_in_the_next() {
     let folder = tempfile::tempdir().unwrap();
     let mut parquet = begin(folder.path());
-    let table = |rows: Vec<Vec<Cell>>| {
-        Report::Table(crate::base::report::draw::Table {
-            name: "t".to_owned(),
-            title: None,
-            style: Style::Plain,
-            samples: 0,
-            hidden: 0,
-            columns: vec![column("key", None), column("avg_us", Some(3))],
-            rows,
-        })
-    };
     parquet.report(stamp(0), &[table(vec![vec![Cell::Int(1), Cell::Int(2)]])]);
     let other = vec![Cell::Text("(other)".to_owned()), Cell::Num(2.5)];
     parquet.report(stamp(1000), &[table(vec![other, vec![Cell::Int(2), Cell::Empty]])]);
