@@ -5,7 +5,8 @@
 //! - rows of tables: `time table`, then the keys that the columns of all tables of the report have
 //!   in JSON; a column that a table does not have is empty in its rows. A row that `emit` prints
 //!   has the monitor's name as its table. A histogram is a table, too: `unit`, a column per key
-//!   column, `low high count`; a row per bucket.
+//!   column, `low high count`; a row per bucket. If counts are estimates (`--budget`), a column
+//!   `count_error` follows.
 //! - events: `time event cpu pid tid comm`, the fields of all opened events (empty where an event
 //!   has no such field), `extra` (what the script adds, as `name=value`), `stack`.
 //!
@@ -168,7 +169,8 @@ impl Csv {
             Report::Hist(hist) => {
                 let keys = hist.keys.iter().map(|(key, _)| key.as_str());
                 let all = ["unit"].into_iter().chain(keys).chain(["low", "high", "count"]);
-                columns.lay_out(all.map(free))
+                let error = (!hist.errors.is_empty()).then_some("count_error");
+                columns.lay_out(all.chain(error).map(free))
             }
             Report::Row(pairs) => columns.lay_out(pairs.iter().map(|(key, _)| free(key))),
         }
@@ -195,11 +197,13 @@ impl Csv {
 
     fn hist(&mut self, stamp: Stamp, hist: &DrawnHistogram, layout: &RowLayout) {
         let unit = Cell::Text(hist.unit.clone());
-        for bucket in &hist.buckets {
+        for (at, bucket) in hist.buckets.iter().enumerate() {
             let numbers = [bucket.low.into(), bucket.high.into(), i128::from(bucket.count)];
             let numbers = numbers.map(Cell::Int);
+            let error = hist.errors.get(at).map(|error| Cell::Num(*error));
             let keys = hist.keys.iter().map(|(_, cell)| cell);
-            let row: Vec<&Cell> = std::iter::once(&unit).chain(keys).chain(&numbers).collect();
+            let row = std::iter::once(&unit).chain(keys).chain(&numbers).chain(&error);
+            let row: Vec<&Cell> = row.collect();
             self.row(stamp, &hist.name, layout, &row);
         }
     }

@@ -97,6 +97,32 @@ fn all_parts_of_a_report_share_one_header_which_is_not_repeated() {
 }
 
 #[test]
+fn estimated_counts_of_a_histogram_have_their_errors() {
+    let hist = |errors| {
+        Report::Hist(DrawnHistogram {
+            name: "sizes".into(),
+            title: "size".into(),
+            unit: "bytes".into(),
+            keys: vec![],
+            buckets: vec![
+                Bucket { low: 0, high: 1, count: 20 },
+                Bucket { low: 2, high: 3, count: 9 },
+            ],
+            errors,
+        })
+    };
+    let (out, _) = drawn(|csv| csv.report(stamp(0), &[hist(vec![7.5, 3.0])]));
+    assert_eq!(
+        out,
+        "time,table,unit,low,high,count,count_error\n\
+         2026-11-21T09:00:00.000000Z,sizes,bytes,0,1,20,7.5\n\
+         2026-11-21T09:00:00.000000Z,sizes,bytes,2,3,9,3\n"
+    );
+    let (out, _) = drawn(|csv| csv.report(stamp(0), &[hist(vec![])]));
+    assert!(out.starts_with("time,table,unit,low,high,count\n"), "{out}");
+}
+
+#[test]
 fn a_header_is_repeated_only_for_new_columns_and_after_the_other_kind_of_rows() {
     let one = |name: &str, key: &str| table(name, &[key], vec![vec![Cell::Int(1)]]);
     let empty = table("empty", &["never"], Vec::new());
