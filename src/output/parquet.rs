@@ -39,6 +39,7 @@ use crate::base::report::event_record::EventRecord;
 use crate::base::report::metric::MetricTable;
 use crate::base::text::message::message;
 use crate::base::text::stack_style::StackStyle;
+use crate::base::text::units::counted;
 use anyhow::Result;
 use event::EventTables;
 use place::Partition;
@@ -83,6 +84,10 @@ pub struct Parquet {
     /// The first failure; nothing is written after it.
     failure: Option<anyhow::Error>,
     is_reported: bool,
+    /// Number of rows that came after the failure.
+    rows_after: u64,
+    /// Whether a message about the lost rows was written.
+    is_loss_reported: bool,
 }
 
 /// All tables, and the memory that each took at its last check.
@@ -145,6 +150,8 @@ impl Parquet {
             omitted: OmittedRows::default(),
             failure: None,
             is_reported: false,
+            rows_after: 0,
+            is_loss_reported: false,
         })
     }
 
@@ -159,9 +166,40 @@ impl Parquet {
         if self.failure.is_none()
             && let Err(why) = work(self)
         {
-            self.failure = Some(why);
-            self.tables.all.iter_mut().for_each(|(table, _)| table.abandon());
+            self.fail(why);
         }
+    }
+
+    /// Writes a row unless there was a failure; counts it otherwise.
+    fn attempt_row(&mut self, write: impl FnOnce(&mut Parquet) -> Result<()>) {
+        self.rows_after += u64::from(self.failure.is_some());
+        self.attempt(write);
+    }
+
+    /// Keeps the first failure. Its table has no rows any more; the files of the others are
+    /// finished if that is still possible.
+    #[cold]
+    fn fail(&mut self, why: anyhow::Error) {
+        self.failure = Some(why);
+        for (table, _) in &mut self.tables.all {
+            // Rows of another table that cannot be written are counted as lost, too.
+            let _ = table.finish(&mut self.context);
+            table.abandon();
+        }
+    }
+
+    /// Writes which rows a failed run has kept and which it has lost, once.
+    fn report_loss(&mut self) {
+        if self.failure.is_none() || std::mem::replace(&mut self.is_loss_reported, true) {
+            return;
+        }
+        let TableContext { begun, files, rows, .. } = self.context;
+        let kept = format!("{} in {}", counted(rows, "row"), counted(files, "file"));
+        let before = counted(begun.saturating_sub(rows), "row");
+        let after = self.rows_after;
+        self.message(&format!(
+            "--parquet: kept {kept}; lost {before} before the error and {after} after it"
+        ));
     }
 
     /// Finishes the files that are old enough, or all.
@@ -193,13 +231,10 @@ impl Draw for Parquet {
     }
 
     fn event(&mut self, event: &mut EventLine<'_>) {
-        if self.failure.is_some() {
-            return;
-        }
-        let written = self.events.push(event, &mut self.tables, &mut self.context, &self.stacks);
-        if let Err(why) = written {
-            self.attempt(|_| Err(why));
-        }
+        self.attempt_row(|parquet| {
+            let Parquet { events, tables, context, stacks, .. } = parquet;
+            events.push(event, tables, context, stacks)
+        });
     }
 
     fn takes_records(&self) -> bool {
@@ -208,12 +243,13 @@ impl Draw for Parquet {
 
     fn event_record(&mut self, event: &EventRecord<'_>) -> bool {
         if self.failure.is_some() {
+            self.rows_after += 1;
             return true;
         }
         match self.events.push_record(event, &mut self.tables, &mut self.context) {
             Ok(is_written) => is_written,
             Err(why) => {
-                self.attempt(|_| Err(why));
+                self.fail(why);
                 true
             }
         }
@@ -224,14 +260,12 @@ impl Draw for Parquet {
             if let Report::Table(table) = part {
                 self.omitted.add(table);
             }
+            self.push_part(stamp, part);
         }
-        self.attempt(|parquet| parts.iter().try_for_each(|part| parquet.push_part(stamp, part)));
     }
 
     fn measured(&mut self, stamp: Stamp, tables: &[MetricTable]) {
-        self.attempt(|parquet| {
-            tables.iter().try_for_each(|table| parquet.push_measured(stamp, table))
-        });
+        tables.iter().for_each(|table| self.push_measured(stamp, table));
     }
 
     fn note(&mut self, _stamp: Stamp, level: Level, text: &str) {
@@ -247,7 +281,7 @@ impl Draw for Parquet {
         let pairs: Vec<(&str, Cell)> = std::iter::once(("final", Cell::Bool(last)))
             .chain(counts.map(|(name, count)| (name, Cell::Int(count.into()))))
             .collect();
-        self.attempt(|parquet| parquet.push_pairs(stamp, "coverage", "coverage", &pairs));
+        self.push_pairs(stamp, "coverage", "coverage", &pairs);
         let problems = Coverage { exited: 0, ..*coverage };
         if last && !problems.is_perfect() {
             let mut text = Vec::new();
@@ -275,6 +309,7 @@ impl Draw for Parquet {
         // Also with `--quiet`: the results do not show this loss.
         let omitted = self.omitted.take_messages();
         omitted.iter().for_each(|text| self.message(text));
+        self.report_loss();
         self.result()?;
         if !self.quiet && self.failure.is_none() {
             let TableContext { files, rows, bytes, .. } = self.context;
@@ -291,6 +326,7 @@ impl Draw for Parquet {
 impl Drop for Parquet {
     fn drop(&mut self) {
         self.attempt(|parquet| parquet.finish_files(true));
+        self.report_loss();
     }
 }
 

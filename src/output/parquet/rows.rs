@@ -98,21 +98,21 @@ pub(super) fn kind_of_cell(cell: &Cell) -> ColumnKind {
 }
 
 impl Parquet {
-    pub(super) fn push_part(&mut self, stamp: Stamp, part: &Report) -> Result<()> {
+    pub(super) fn push_part(&mut self, stamp: Stamp, part: &Report) {
         match part {
-            Report::Table(table) => table.rows.iter().try_for_each(|row| {
+            Report::Table(table) => table.rows.iter().for_each(|row| {
                 let cells = table.columns.iter().zip(row).map(|(column, cell)| {
                     let is_fraction = column.decimals.is_some();
                     let value = if is_fraction { RowValue::Fraction } else { RowValue::Cell };
                     (column.key.as_str(), value(cell))
                 });
-                self.push_row(stamp, "rows", &table.name, cells.collect())
+                self.push_row(stamp, "rows", &table.name, cells.collect());
             }),
             Report::Hist(hist) => self.push_histogram(stamp, hist),
             Report::Row(pairs) => {
                 let cells = pairs.iter().map(|(name, cell)| (name.as_str(), RowValue::Cell(cell)));
                 let monitor = self.monitor.clone();
-                self.push_row(stamp, "rows", &monitor, cells.collect())
+                self.push_row(stamp, "rows", &monitor, cells.collect());
             }
         }
     }
@@ -123,12 +123,12 @@ impl Parquet {
         kind: &str,
         name: &str,
         pairs: &[(&str, Cell)],
-    ) -> Result<()> {
+    ) {
         let cells = pairs.iter().map(|(name, cell)| (*name, RowValue::Cell(cell)));
-        self.push_row(stamp, kind, name, cells.collect())
+        self.push_row(stamp, kind, name, cells.collect());
     }
 
-    fn push_histogram(&mut self, stamp: Stamp, hist: &DrawnHistogram) -> Result<()> {
+    fn push_histogram(&mut self, stamp: Stamp, hist: &DrawnHistogram) {
         let keys = hist.keys.iter().map(|(key, cell)| (key.as_str(), RowValue::Cell(cell)));
         let mut row = vec![("unit", RowValue::Text(&hist.unit))];
         row.extend(keys);
@@ -137,15 +137,15 @@ impl Parquet {
         row.push(("count", RowValue::Count(count)));
         row.push(("sum", RowValue::Sum(None)));
         row.push(("buckets", RowValue::Buckets(&mut buckets)));
-        self.push_row(stamp, "histograms", &hist.name, row)
+        self.push_row(stamp, "histograms", &hist.name, row);
     }
 
     /// Appends the distributions of a table of latencies. Histograms are parts of reports already.
-    pub(super) fn push_measured(&mut self, stamp: Stamp, table: &MetricTable) -> Result<()> {
+    pub(super) fn push_measured(&mut self, stamp: Stamp, table: &MetricTable) {
         let unit = match &table.distribution {
             Some((_, DistributionShape::Durations)) => "ns",
             Some((_, DistributionShape::Values)) => "",
-            _ => return Ok(()),
+            _ => return,
         };
         for measured in &table.rows {
             let Some(Distribution { count, sum, buckets }) = &measured.distribution else {
@@ -161,13 +161,16 @@ impl Parquet {
             row.push(("count", RowValue::Count(*count)));
             row.push(("sum", RowValue::Sum(Some(*sum))));
             row.push(("buckets", RowValue::Buckets(&mut buckets)));
-            self.push_row(stamp, "histograms", &table.name, row)?;
+            self.push_row(stamp, "histograms", &table.name, row);
         }
-        Ok(())
     }
 
-    /// Appends a row to a table, which is added if it is new.
-    fn push_row(
+    /// Appends a row to a table, which is added if it is new. After a failure, only counts the row.
+    fn push_row(&mut self, stamp: Stamp, kind: &str, name: &str, row: Vec<(&str, RowValue<'_>)>) {
+        self.attempt_row(|parquet| parquet.write_row(stamp, kind, name, row));
+    }
+
+    fn write_row(
         &mut self,
         stamp: Stamp,
         kind: &str,

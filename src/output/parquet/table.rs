@@ -49,6 +49,8 @@ pub(super) struct ParquetTable {
 struct FileInProgress {
     path: PathBuf,
     file: AtomicFile,
+    /// Number of rows in its row groups.
+    rows: u64,
     writer: SerializedFileWriter<File>,
 }
 
@@ -57,9 +59,13 @@ pub(super) struct TableContext {
     pub(super) partition: Partition,
     /// A file is finished at this size.
     pub(super) size: u64,
-    /// Number of finished files.
+    /// Number of rows that were begun, in all tables.
+    pub(super) begun: u64,
+    /// Number of finished files, which have their names.
     pub(super) files: u64,
+    /// Number of rows in these files.
     pub(super) rows: u64,
+    /// Size of these files.
     pub(super) bytes: u64,
     encoder: PageEncoder,
 }
@@ -69,6 +75,7 @@ impl TableContext {
         TableContext {
             partition,
             size,
+            begun: 0,
             files: 0,
             rows: 0,
             bytes: 0,
@@ -99,6 +106,7 @@ impl ParquetTable {
     /// The file cannot be written.
     #[inline]
     pub(super) fn begin_row(&mut self, wall_ns: i64, context: &mut TableContext) -> Result<()> {
+        context.begun += 1;
         let into_day = wall_ns.wrapping_sub(self.day.wrapping_mul(DAY_NS));
         if self.since.is_some() && (0..DAY_NS).contains(&into_day) {
             return Ok(());
@@ -186,7 +194,8 @@ impl ParquetTable {
         if self.rows >= ROWS {
             self.write_rows(context)?;
         } else if self.rows.is_multiple_of(PAGE_ROWS) {
-            self.end_pages(context)?;
+            let ended = self.end_pages(context);
+            self.abandon_after(ended)?;
         }
         Ok(true)
     }
@@ -270,6 +279,11 @@ impl ParquetTable {
     /// # Errors
     /// The file cannot be written.
     pub(super) fn write_rows(&mut self, context: &mut TableContext) -> Result<()> {
+        let written = self.try_write_rows(context);
+        self.abandon_after(written)
+    }
+
+    fn try_write_rows(&mut self, context: &mut TableContext) -> Result<()> {
         self.append_batch();
         if self.rows == 0 {
             return Ok(());
@@ -280,7 +294,7 @@ impl ParquetTable {
         };
         let written = write_group(&mut file.writer, &mut self.columns, &mut context.encoder);
         written.map_err(|why| file_error(why, &file.path))?;
-        context.rows += self.rows as u64;
+        file.rows += self.rows as u64;
         self.rows = 0;
         let is_full = file.writer.bytes_written() as u64 >= context.size;
         self.file = Some(file);
@@ -297,7 +311,7 @@ impl ParquetTable {
         let mut file = AtomicFile::begin(&path)?;
         let out = file.file().try_clone().with_context(|| path.display().to_string())?;
         let writer = SerializedFileWriter::new(out, Arc::new(schema), properties(&self.columns)?)?;
-        Ok(FileInProgress { path, file, writer })
+        Ok(FileInProgress { path, file, rows: 0, writer })
     }
 
     /// Writes all rows, and gives the file its name.
@@ -309,9 +323,19 @@ impl ParquetTable {
         self.write_rows(context)?;
         let Some(mut file) = self.file.take() else { return Ok(()) };
         file.writer.finish().map_err(|why| file_error(why, &file.path))?;
-        context.bytes += file.writer.bytes_written() as u64;
+        file.file.place()?;
         context.files += 1;
-        file.file.place()
+        context.rows += file.rows;
+        context.bytes += file.writer.bytes_written() as u64;
+        Ok(())
+    }
+
+    /// Forgets all rows after an error: a column may have fewer of them than another one.
+    fn abandon_after(&mut self, done: Result<()>) -> Result<()> {
+        if done.is_err() {
+            self.abandon();
+        }
+        done
     }
 
     /// Forgets all rows, after a failure.

@@ -12,6 +12,7 @@ use parquet::record::{Field, Row};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+mod failures;
 mod records;
 
 fn look() -> TextOptions {
@@ -372,15 +373,4 @@ fn a_file_has_no_name_before_it_is_complete() {
     assert!(read(folder.path()).is_empty());
     drop(parquet);
     assert_eq!(read(folder.path())["events/a__b"].len(), 1);
-}
-
-#[test]
-fn a_failure_is_reported_once_and_names_the_file() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut parquet = begin(folder.path());
-    std::fs::write(folder.path().join("events"), "").unwrap();
-    draw(&mut parquet, 0, &[("x", Value::Int(1))], &[]);
-    let why = parquet.end().unwrap_err().to_string();
-    assert!(why.starts_with("--parquet: ") && why.contains("events"), "{why}");
-    assert!(parquet.end().is_ok());
 }
