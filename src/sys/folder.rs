@@ -129,13 +129,17 @@ impl Folder {
         done(unsafe { libc::mkdirat(self.0.as_raw_fd(), name.as_ptr(), FOLDER_MODE) })
     }
 
-    /// Returns whether this process may create files in the folder.
-    pub fn is_writable(&self) -> bool {
+    /// Checks that this process may create files in the folder.
+    ///
+    /// # Errors
+    /// `EACCES` without the permission, `EROFS` on a read-only file system, and others of
+    /// faccessat(2).
+    pub fn check_writable(&self) -> io::Result<()> {
         let flags = libc::AT_EACCESS;
         // SAFETY: the name ends in a NUL and is only read.
-        unsafe {
-            libc::faccessat(self.0.as_raw_fd(), c".".as_ptr(), libc::W_OK | libc::X_OK, flags) == 0
-        }
+        done(unsafe {
+            libc::faccessat(self.0.as_raw_fd(), c".".as_ptr(), libc::W_OK | libc::X_OK, flags)
+        })
     }
 
     /// Returns the names in the folder.
@@ -208,4 +212,20 @@ fn c_string(name: &OsStr) -> io::Result<CString> {
 
 fn done(result: libc::c_int) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_is_not_writable_has_the_error_of_the_system() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = |path: &std::path::Path| Folder::of(File::open(path).unwrap());
+        assert!(open(folder.path()).check_writable().is_ok());
+        let file = folder.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        let why = open(&file).check_writable().unwrap_err();
+        assert_eq!(why.raw_os_error(), Some(libc::ENOTDIR));
+    }
 }

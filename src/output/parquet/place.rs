@@ -4,10 +4,10 @@
 use crate::output::file::writable;
 use crate::sys::folder::Folder;
 use crate::sys::user::effective_uid;
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, civil::Date};
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -105,11 +105,21 @@ fn make_folder(path: &Path, is_own: bool) -> Result<()> {
     if is_own && ![0, effective_uid()].contains(&data.uid()) {
         bail!("the folder `{shown}` belongs to uid {}; choose another one", data.uid());
     }
-    let writable = Folder::of(found).is_writable();
-    if !writable {
-        bail!("no permission to write to the folder `{shown}`; choose another one");
+    Folder::of(found).check_writable().map_err(|why| not_writable(why, path))
+}
+
+/// Returns an error that names the reason why files cannot be created in a folder.
+fn not_writable(why: io::Error, path: &Path) -> anyhow::Error {
+    let shown = path.display();
+    match why.kind() {
+        ErrorKind::ReadOnlyFilesystem => {
+            anyhow!("the folder `{shown}` is on a read-only file system; choose another one")
+        }
+        ErrorKind::PermissionDenied => {
+            anyhow!("no permission to write to the folder `{shown}`; choose another one")
+        }
+        _ => anyhow::Error::new(why).context(format!("failed to write to the folder `{shown}`")),
     }
-    Ok(())
 }
 
 /// Returns the name of a table's folder: engines ignore names that begin with `.` or `_`, and some
@@ -156,6 +166,21 @@ mod tests {
         assert_eq!(escaped("web-1.example"), "web-1.example");
         assert_eq!(escaped("a/b=c d"), "a%2Fb%3Dc%20d");
         assert_eq!(date(20_783).to_string(), "2026-11-26");
+    }
+
+    #[test]
+    fn the_error_of_a_folder_names_why_it_is_not_writable() {
+        let text = |errno| {
+            let why = io::Error::from_raw_os_error(errno);
+            format!("{:#}", not_writable(why, Path::new("/data")))
+        };
+        let read_only = "the folder `/data` is on a read-only file system; choose another one";
+        let forbidden = "no permission to write to the folder `/data`; choose another one";
+        assert_eq!(text(libc::EROFS), read_only);
+        assert_eq!(text(libc::EACCES), forbidden);
+        assert_eq!(text(libc::EPERM), forbidden);
+        let stale = text(libc::ESTALE);
+        assert!(stale.starts_with("failed to write to the folder `/data`: Stale"), "{stale}");
     }
 
     #[test]
