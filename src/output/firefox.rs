@@ -2,9 +2,13 @@
 //!
 //! Each table is a thread, and each of its stacks a sample with a weight: the stacks are those of
 //! the whole run, so the call tree and the flame graph have a meaning, and the time line does not.
+//! Weights of 32 bits may need a larger unit. Then the sum of the weights is exact to one unit: the
+//! remainder of a stack is carried to the next one. A stack whose weight becomes 0 is omitted, and
+//! the name of the thread counts these.
 
 use crate::base::report::draw::Stamp;
 use crate::base::report::flame::{Flame, FrameKind};
+use crate::base::text::units::counted;
 use fxprof_processed_profile::{
     CategoryColor, CpuDelta, Frame, FrameFlags, FrameInfo, Profile, ReferenceTimestamp,
     SamplingInterval, Timestamp, WeightType,
@@ -36,13 +40,17 @@ pub fn firefox(
     for (tid, (name, flame)) in (1..).zip(tables) {
         let unit = if flame.unit.is_empty() { "stacks" } else { &flame.unit };
         let (divisor, factor) = scale(flame);
-        let name = if name.is_empty() { monitor } else { name };
         let thread = profile.add_thread(process, tid, start, false);
-        profile.set_thread_name(thread, &format!("{name} ({factor}{unit})"));
         if unit == "bytes" && divisor == 1 {
             profile.set_thread_samples_weight_type(thread, WeightType::Bytes);
         }
-        for (frames, weight) in flame.stacks() {
+        let (mut rounding, mut omitted) = (CarriedRounding::new(divisor), OmittedStacks::default());
+        for (frames, exact) in flame.stacks() {
+            let weight = rounding.units(exact);
+            if weight == 0 {
+                omitted.add(exact);
+                continue;
+            }
             let mut infos = Vec::with_capacity(frames.len());
             for number in frames {
                 let text = profile.intern_string(flame.name_of(*number));
@@ -54,11 +62,58 @@ pub fn firefox(
                 });
             }
             let stack = profile.intern_stack_frames(thread, infos.into_iter());
-            let weight = i32::try_from(weight.div_ceil(divisor)).unwrap_or(i32::MAX);
+            let weight = i32::try_from(weight).unwrap_or(i32::MAX);
             profile.add_sample(thread, ended, stack, CpuDelta::ZERO, weight);
         }
+        let name = if name.is_empty() { monitor } else { name };
+        let omitted = omitted.text(unit);
+        profile.set_thread_name(thread, &format!("{name} ({factor}{unit}{omitted})"));
     }
     Ok(serde_json::to_vec(&profile)?)
+}
+
+/// Rounds weights to units so that their sum differs from the exact one by at most half a unit.
+struct CarriedRounding {
+    divisor: u128,
+    exact: u128,
+    units: u128,
+}
+
+impl CarriedRounding {
+    fn new(divisor: u64) -> CarriedRounding {
+        CarriedRounding { divisor: divisor.into(), exact: 0, units: 0 }
+    }
+
+    /// Returns the units of the next weight: at most those of the weight rounded up.
+    fn units(&mut self, weight: u64) -> u64 {
+        self.exact += u128::from(weight);
+        let units = (self.exact + self.divisor / 2) / self.divisor;
+        let added = units - std::mem::replace(&mut self.units, units);
+        u64::try_from(added).unwrap_or(u64::MAX)
+    }
+}
+
+/// Stacks whose weight is 0 after rounding.
+#[derive(Default)]
+struct OmittedStacks {
+    stacks: u64,
+    weight: u64,
+}
+
+impl OmittedStacks {
+    fn add(&mut self, weight: u64) {
+        // A stack without a weight is not a loss.
+        self.stacks += u64::from(weight > 0);
+        self.weight = self.weight.saturating_add(weight);
+    }
+
+    /// Returns a text for the name of a thread; empty if there are none.
+    fn text(&self, unit: &str) -> String {
+        match self.stacks {
+            0 => String::new(),
+            stacks => format!("; omitted {} of {} {unit}", counted(stacks, "stack"), self.weight),
+        }
+    }
 }
 
 /// Returns the divisor with which the largest weight fits the 32 bits of the format, and its text
@@ -126,5 +181,30 @@ mod tests {
         let read = profile(&flame);
         assert_eq!(stacks(&read), [("main".to_owned(), 5_000_000)]);
         assert_eq!(read["threads"][0]["name"], "profile (1000 ns)");
+    }
+
+    #[test]
+    fn scaled_weights_add_up_and_stacks_below_a_unit_are_counted() {
+        let mut flame = Flame::new("", "ns");
+        let names = ["large", "a", "b", "c", "d"].map(|name| flame.name(name, FrameKind::Plain));
+        for (name, weight) in names.iter().zip([5_000_000_000, 400, 400, 400, 300]) {
+            flame.push(&[*name], weight);
+        }
+        let read = profile(&flame);
+        // 5,000,001,500 ns: `b` brings the sum above half a unit, `d` to one and a half.
+        let expected = [("large", 5_000_000), ("b", 1), ("d", 1)];
+        assert_eq!(stacks(&read), expected.map(|(name, weight)| (name.to_owned(), weight)));
+        let name = "profile (1000 ns; omitted 2 stacks of 800 ns)";
+        assert_eq!(read["threads"][0]["name"], name);
+    }
+
+    #[test]
+    fn the_sum_of_rounded_weights_is_exact_to_half_a_unit() {
+        for (weight, count) in [(1, 999), (499, 1000), (500, 7), (501, 1000), (1999, 333)] {
+            let mut rounding = CarriedRounding::new(1000);
+            let units: u64 = (0..count).map(|_| rounding.units(weight)).sum();
+            assert_eq!(units, (weight * count + 500) / 1000, "{count} times {weight}");
+        }
+        assert_eq!(CarriedRounding::new(1).units(u64::MAX), u64::MAX);
     }
 }
