@@ -26,12 +26,21 @@ pub(super) struct EventTables {
     by_name: HashMap<String, usize>,
     /// Index of the last event.
     last: usize,
-    /// By role: the table whose columns behind the sample are the role's fields, in this order and
-    /// of their kinds.
-    settled: Vec<Option<usize>>,
+    /// By role. A change of columns clears it.
+    settled: Vec<Option<SettledRole>>,
     /// The columns of the fields and additions of the last event that had others than the one
     /// before.
     places: Vec<usize>,
+}
+
+/// A role whose fields are the columns behind the sample of a table, in this order and of their
+/// kinds.
+#[derive(Clone, Copy)]
+struct SettledRole {
+    table: usize,
+    /// Whether the table refused a record. The columns of a settled role do not change, so it would
+    /// refuse each of them.
+    refuses_records: bool,
 }
 
 impl EventTables {
@@ -66,7 +75,7 @@ impl EventTables {
         stacks: &StackStyle,
     ) -> Result<()> {
         let known = event.role.and_then(|role| self.settled.get(role).copied().flatten());
-        let index = known.unwrap_or_else(|| self.table(event.name, tables));
+        let index = known.map_or_else(|| self.table(event.name, tables), |known| known.table);
         let Some((table, _)) = tables.all.get_mut(index) else { return Ok(()) };
         table.append_staged();
         table.begin_row(event.stamp.wall_ns, context)?;
@@ -100,10 +109,14 @@ impl EventTables {
         tables: &mut Tables,
         context: &mut TableContext,
     ) -> Result<bool> {
-        let known = self.settled.get(event.role).copied().flatten();
-        let Some(index) = known else { return Ok(false) };
+        let Some(Some(known)) = self.settled.get_mut(event.role) else { return Ok(false) };
+        if known.refuses_records {
+            return Ok(false);
+        }
+        let index = known.table;
         let Some((table, _)) = tables.all.get_mut(index) else { return Ok(false) };
         if !table.takes(event) {
+            known.refuses_records = true;
             return Ok(false);
         }
         table.begin_row(event.wall_ns, context)?;
@@ -120,7 +133,7 @@ impl EventTables {
             self.settled.resize(role + 1, None);
         }
         if let Some(place) = self.settled.get_mut(role) {
-            *place = Some(table);
+            *place = Some(SettledRole { table, refuses_records: false });
         }
     }
 

@@ -1,7 +1,7 @@
 //! Events that are drawn as records: their files have the same rows as those of event lines.
 
 use super::*;
-use crate::base::report::event_record::FixedField;
+use crate::base::report::event_record::{FixedEncoding, FixedField};
 use crate::decode::format::{self, FieldKind};
 
 const DAY_NS: u64 = 86_400_000_000_000;
@@ -52,10 +52,17 @@ enum DrawnAs {
     Records,
 }
 
+/// Returns where the fields are in the record.
+fn layout() -> Vec<FixedField> {
+    fields().iter().map(|field| field.fixed_field().unwrap()).collect()
+}
+
 /// Draws an event of a role as a record. Returns whether it was taken.
 fn draw_record(parquet: &mut Parquet, role: usize, at: u64) -> bool {
-    let layout: Vec<FixedField> =
-        fields().iter().map(|field| field.fixed_field().unwrap()).collect();
+    draw_record_of(parquet, role, at, &layout())
+}
+
+fn draw_record_of(parquet: &mut Parquet, role: usize, at: u64, layout: &[FixedField]) -> bool {
     let mut comm = [0; 16];
     comm[..4].copy_from_slice(b"bash");
     let Stamp { wall_ns, clock_ns } = stamp(at);
@@ -67,7 +74,7 @@ fn draw_record(parquet: &mut Parquet, role: usize, at: u64) -> bool {
         tid: u32::MAX,
         cpu: 1,
         role,
-        fields: &layout,
+        fields: layout,
         bytes: &record(at),
     })
 }
@@ -124,6 +131,29 @@ fn all_but_the_first_event_of_a_role_are_taken_as_records() {
     draw_event(&mut parquet, DrawnAs::Lines, 0, 7, &[]);
     assert!(draw_record(&mut parquet, 0, 8) && draw_record(&mut parquet, 0, 9));
     assert!(!draw_record(&mut parquet, 1, 10));
+}
+
+#[test]
+fn a_table_that_refused_a_record_of_a_role_is_not_asked_again_until_columns_change() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut parquet = begin(folder.path());
+    for role in 0..2 {
+        draw_event(&mut parquet, DrawnAs::Lines, role, 1, &[]);
+        draw_event(&mut parquet, DrawnAs::Lines, role, 2, &[]);
+    }
+    let mut other = layout();
+    other[0].encoding = FixedEncoding::Text;
+    assert!(!draw_record_of(&mut parquet, 1, 3, &other));
+    assert!(draw_record(&mut parquet, 0, 4));
+    // A table that is asked appends its staged events.
+    let rows = |parquet: &Parquet| parquet.tables.all[0].0.rows;
+    let before = rows(&parquet);
+    assert!(!draw_record_of(&mut parquet, 1, 5, &other));
+    assert_eq!(rows(&parquet), before);
+    let extra = [("late".to_owned(), Cell::Int(1))];
+    draw_event(&mut parquet, DrawnAs::Lines, 0, 6, &extra);
+    draw_event(&mut parquet, DrawnAs::Lines, 1, 7, &[]);
+    assert!(draw_record(&mut parquet, 1, 8));
 }
 
 #[test]
