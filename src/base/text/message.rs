@@ -57,15 +57,25 @@ pub fn path(path: &Path) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// Returns the text with bytes that are not UTF-8 written as `\xNN`.
+/// Returns the text with each byte that is not UTF-8 written as `\xNN`, in every format of output.
 pub fn utf8(text: &[u8]) -> Cow<'_, str> {
-    let Err(_) = std::str::from_utf8(text) else { return String::from_utf8_lossy(text) };
+    if let Ok(text) = std::str::from_utf8(text) {
+        return text.into();
+    }
     let mut out = Vec::with_capacity(text.len());
     for chunk in text.utf8_chunks() {
         out.extend_from_slice(chunk.valid().as_bytes());
         escape::push_bytes_escaped(&mut out, chunk.invalid());
     }
     String::from_utf8_lossy(&out).into_owned().into()
+}
+
+/// Returns the bytes of [`utf8`].
+pub fn utf8_bytes(text: &[u8]) -> Cow<'_, [u8]> {
+    match utf8(text) {
+        Cow::Borrowed(text) => text.as_bytes().into(),
+        Cow::Owned(text) => text.into_bytes().into(),
+    }
 }
 
 /// Returns JSON text with [`escape::harmful`] characters written as `\uNNNN`. They occur in its
@@ -157,6 +167,19 @@ mod tests {
     fn further_lines_are_indented_once() {
         assert_eq!(indented("one"), "one");
         assert_eq!(indented("one\ntwo\n\n    three\n"), "one\n    two\n\n    three");
+    }
+
+    #[test]
+    fn bytes_that_are_not_utf8_are_escaped_one_by_one() {
+        for (text, shown) in [
+            (&b"plain"[..], "plain"),
+            ("träge\n".as_bytes(), "träge\n"),
+            (b"a\xffb", r"a\xffb"),
+            (b"\xe2\x82|\xfe", r"\xe2\x82|\xfe"),
+        ] {
+            assert_eq!(utf8(text), shown);
+            assert_eq!(&*utf8_bytes(text), shown.as_bytes());
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The texts of a column, each different one stored once.
 
+use crate::base::text::message::utf8_bytes;
 use crate::base::text::unescape::until_nul;
 use hashbrown::HashTable;
 use std::borrow::Cow;
@@ -169,7 +170,7 @@ impl Dictionary {
             return *index;
         }
         let index = entries.len() as u32;
-        let written = if is_text { utf8(text) } else { Cow::Borrowed(text) };
+        let written = if is_text { utf8_bytes(text) } else { Cow::Borrowed(text) };
         self.page.extend_from_slice(&(written.len() as u32).to_le_bytes());
         self.page.extend_from_slice(&written);
         entries.push(text.into());
@@ -204,20 +205,6 @@ impl Dictionary {
         self.recent.fill(None);
         self.names.iter_mut().for_each(|name| name.index = None);
     }
-}
-
-fn utf8(text: &[u8]) -> Cow<'_, [u8]> {
-    if std::str::from_utf8(text).is_ok() {
-        return Cow::Borrowed(text);
-    }
-    let mut valid = String::with_capacity(text.len() + 16);
-    for chunk in text.utf8_chunks() {
-        valid.push_str(chunk.valid());
-        for byte in chunk.invalid() {
-            valid.push_str(&format!("\\x{byte:02x}"));
-        }
-    }
-    Cow::Owned(valid.into_bytes())
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use crate::base::event::value::{Value, ValueType};
 use crate::base::report::draw::{Cell, EventLine, EventText, OpenedEvent};
 use crate::base::report::event_record::EventRecord;
 use crate::base::text::field;
+use crate::base::text::message::utf8;
 use crate::base::text::stack_style::StackStyle;
 use anyhow::Result;
 use std::collections::HashMap;
@@ -262,7 +263,7 @@ fn additions(event: &EventLine<'_>, stacks: &StackStyle) -> Vec<(String, Cell)> 
         added.push(("offset_ns".to_owned(), Cell::Int(detail.offset_ns.into())));
     }
     if let EventText::Printer(text) = event.text {
-        added.push(("text".to_owned(), Cell::Text(String::from_utf8_lossy(text).into_owned())));
+        added.push(("text".to_owned(), Cell::Text(utf8(text).into_owned())));
     }
     if !event.stack.is_empty() {
         let frames = stacks.chosen(event.stack);

@@ -4,7 +4,7 @@ use super::*;
 use crate::base::event::value::{Value, ValueType};
 use crate::base::report::draw::{Align, Bucket, Column, DrawnHistogram, EventText, Style, Table};
 use crate::base::report::metric::{Distribution, DistributionShape, MetricKind, MetricRow};
-use crate::output::test_support::{Written, stamp};
+use crate::output::test_support::{TestContext, Written, draw_event, stamp};
 use jiff::tz::TimeZone;
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::file::statistics::Statistics;
@@ -143,6 +143,18 @@ fn events_have_typed_columns_and_later_ones_are_added() {
     assert!(first["took_us"].is_null());
     let second: serde_json::Value = serde_json::from_str(&rows[1]).unwrap();
     assert_eq!(second["took_us"], 1.5);
+}
+
+#[test]
+fn a_printed_text_keeps_bytes_that_are_not_utf8_as_escapes() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut parquet = begin(folder.path());
+    let text = EventText::Printer(b"a\xffb\xfe");
+    draw_event(&mut parquet, &[], &TestContext { text, ..TestContext::default() });
+    parquet.end().unwrap();
+    let rows = &read(folder.path())["events/signal__signal_generate"];
+    let row: serde_json::Value = serde_json::from_str(&rows[0]).unwrap();
+    assert_eq!(row["text"], r"a\xffb\xfe");
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 
+use crate::base::text::message::utf8_bytes;
 use prost::encoding::encode_varint;
 
 const VARINT: u64 = 0;
@@ -44,7 +45,7 @@ pub(super) fn put_length(out: &mut Vec<u8>, field: u32, length: usize) {
     encode_varint(length as u64, out);
 }
 
-/// Appends a `string`; bytes that are not UTF-8 become U+FFFD.
+/// Appends a `string`; each byte that is not UTF-8 becomes `\xNN`.
 #[inline]
 pub(super) fn put_text(out: &mut Vec<u8>, field: u32, text: &[u8]) {
     put_bytes(out, field, &utf8(text));
@@ -53,10 +54,7 @@ pub(super) fn put_text(out: &mut Vec<u8>, field: u32, text: &[u8]) {
 #[inline]
 fn utf8(text: &[u8]) -> Cow<'_, [u8]> {
     // A test of whole words, which almost every text passes.
-    if text.is_ascii() || std::str::from_utf8(text).is_ok() {
-        return Cow::Borrowed(text);
-    }
-    Cow::Owned(String::from_utf8_lossy(text).into_owned().into_bytes())
+    if text.is_ascii() { Cow::Borrowed(text) } else { utf8_bytes(text) }
 }
 
 /// Appends a message that `fill` writes. Its length takes one byte; a message of 128 bytes or more
@@ -202,7 +200,9 @@ mod tests {
         expected.extend([0xff; 9]);
         expected.extend([0x01, 0x1a, 7]);
         expected.extend(b"testing");
-        expected.extend([0x1a, 3, 0xef, 0xbf, 0xbd, 0x21, 0, 0, 0, 0, 0, 0, 0xf0, 0x3f]);
+        expected.extend([0x1a, 4]);
+        expected.extend(br"\xff");
+        expected.extend([0x21, 0, 0, 0, 0, 0, 0, 0xf0, 0x3f]);
         assert_eq!(out, expected);
     }
 
