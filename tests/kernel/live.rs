@@ -13,12 +13,15 @@ use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use perilune::sys::machine::is_root;
 
 /// Lists the tests of a file: first those that need root, then those that decide themselves. Those
-/// of a file that measures what events cost run `alone`: other tests open events and use the CPUs.
-/// The compiler reports a test that is not listed as dead code.
+/// that another run of the command disturbs are `alone`: they measure what events cost, or look at
+/// what the next run removes. The compiler reports a test that is not listed as dead code.
 macro_rules! live_tests {
-    (alone: [$($test:ident),* $(,)?]) => {
+    ($($test:ident),*; alone: [$($alone:ident),* $(,)?]) => {
         pub(crate) fn tests() -> Vec<libtest_mimic::Trial> {
-            vec![$($crate::live::test(module_path!(), stringify!($test), (true, true), $test),)*]
+            vec![
+                $($crate::live::test(module_path!(), stringify!($test), (true, false), $test),)*
+                $($crate::live::test(module_path!(), stringify!($alone), (true, true), $alone),)*
+            ]
         }
     };
     (root: [$($test:ident),* $(,)?], any: [$($free:ident),* $(,)?]) => {

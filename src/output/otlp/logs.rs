@@ -11,6 +11,7 @@ use crate::base::report::draw::{
     Cell, Draw, EventLine, EventText, Level, OpenedEvent, Report, Stamp, Stats,
 };
 use crate::base::report::metric::MetricTable;
+use crate::base::text::message::utf8;
 use crate::base::text::stack_style::StackStyle;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, KeyValue};
 use opentelemetry_proto::tonic::logs::v1::{LogRecord, SeverityNumber};
@@ -109,13 +110,13 @@ impl LoggedOutput {
     fn log_event(&self, event: &EventLine<'_>) {
         self.queue.add(|| {
             let mut record = self.record(event.stamp, event.name, SeverityNumber::Info);
-            let lossy = |text: &[u8]| Any::StringValue(String::from_utf8_lossy(text).into_owned());
+            let plain = |text: &[u8]| Any::StringValue(utf8(text).into_owned());
             // Signed, as in the kernel: -1 is a task that is being released.
             let number = |id: u32| Any::IntValue(id.cast_signed().into());
             record.attributes.extend([
                 attribute("process.pid", number(event.pid)),
                 attribute("thread.id", number(event.tid)),
-                attribute("thread.name", lossy(event.comm)),
+                attribute("thread.name", plain(event.comm)),
                 attribute("cpu", Any::IntValue(event.cpu.into())),
             ]);
             let fields = event.fields.iter().map(|(key, value)| of_value(key, value));
@@ -141,7 +142,7 @@ impl LoggedOutput {
                 EventText::Fields => {}
             }
             if !text.is_empty() {
-                record.body = Some(AnyValue { value: Some(lossy(&text)) });
+                record.body = Some(AnyValue { value: Some(plain(&text)) });
             }
             record
         });
@@ -207,7 +208,7 @@ fn of_value(key: &str, value: &Value<'_>) -> KeyValue {
         Value::Uint(number) => integer((*number).into()),
         Value::Pointer(address) => Any::StringValue(format!("{address:#x}")),
         Value::Float(number) => Any::DoubleValue(*number),
-        Value::Text(text) => Any::StringValue(String::from_utf8_lossy(text).into_owned()),
+        Value::Text(text) => Any::StringValue(utf8(text).into_owned()),
         Value::Bytes(bytes) => Any::BytesValue(bytes.to_vec()),
         Value::Array { .. } => array(value.elements().map(integer)),
     };

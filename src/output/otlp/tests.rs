@@ -184,6 +184,7 @@ fn the_attributes_of_an_event_are_those_of_json() {
         ("cpu", Value::Int(-1)),
         ("list", Value::Array { bytes: &elements, size: 2, signed: true }),
         ("stack", Value::Uint(3)),
+        ("text", Value::Text(b"a\xff")),
     ];
     let frame = Frame { symbol: Some("main".into()), kernel: true, ..Frame::default() };
     let extra = [("list".to_owned(), report::draw::Cell::Int(4))];
@@ -212,6 +213,7 @@ fn the_attributes_of_an_event_are_those_of_json() {
             ("cpu_", number(-1)),
             ("list", array(vec![number(1), number(-1)])),
             ("stack_", number(3)),
+            ("text", text(r"a\xff")),
             ("list_", number(4)),
             ("stack", array(vec![text("main+0x0 ([kernel])")])),
         ]

@@ -16,13 +16,13 @@ use crate::tool::{Run, Tool};
 live_tests! {
     each_time_that_a_usdt_probe_is_reached_has_its_arguments_at_all_sites,
     a_usdt_probe_is_filtered_and_counted_by_the_kernel,
-    the_semaphore_is_raised_while_the_probe_is_watched_also_if_the_run_is_killed,
     text_behind_an_argument_is_read_on_request,
     arguments_in_variables_are_read_at_any_load_address,
     a_python_that_is_built_with_probes_names_its_functions,
     usdt_probes_are_listed_and_described,
     a_usdt_probe_of_another_mount_namespace_is_watched_through_its_process,
-    usdt_probes_that_cannot_be_watched_are_refused_with_the_reason,
+    usdt_probes_that_cannot_be_watched_are_refused_with_the_reason;
+    alone: [the_semaphore_is_raised_while_the_probe_is_watched_also_if_the_run_is_killed]
 }
 
 /// `chain N KIDS [WAIT]`: each child and then `main` itself reaches `shop:sale` N times in `sell`
