@@ -91,8 +91,8 @@ impl FollowedTasksMaps {
     /// Returns the program for the end of threads, whose record has the thread at `thread_at`.
     ///
     /// `last_at` is the place of the byte that is not 0 at the end of the last thread of a process,
-    /// if the record has one. Then the first thread stays until that end: a program that another
-    /// thread executes gets the number of the first one, which has ended (`de_thread()` in
+    /// if the record has one. Then the first thread waits until that end: another thread that
+    /// executes a program gets the number of the first one, which has ended (`de_thread()` in
     /// fs/exec.c).
     pub fn at_end(&self, thread_at: i16, last_at: Option<i16>) -> Option<Vec<u64>> {
         let mut code = Assembler::default();
@@ -103,7 +103,10 @@ impl FollowedTasksMaps {
             code.load(AccessSize::B1, R1, CONTEXT, last_at);
             code.jump_if(JumpIf::Unequal, R1, 0, is_removed);
             code.alu_constant(BpfAlu::ShiftRight, R0, 32);
-            code.jump_if_register(JumpIf::Equal, R0, THREAD, out);
+            code.jump_if_register(JumpIf::Unequal, R0, THREAD, is_removed);
+            find(&mut code, self.threads, out);
+            code.store_constant(AccessSize::B4, R0, 0, WAITING.cast_signed());
+            code.jump(out);
             code.place(is_removed);
         }
         self.key(&mut code, thread_at);

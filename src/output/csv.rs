@@ -324,8 +324,9 @@ impl Draw for Csv {
     fn end(&mut self) -> io::Result<()> {
         self.flush()?;
         // Also with `--quiet`: the results do not show this loss.
-        let omitted = self.omitted.take_messages();
-        omitted.iter().for_each(|text| self.message(text));
+        for text in self.omitted.take_messages() {
+            self.message(&text);
+        }
         Ok(())
     }
 }

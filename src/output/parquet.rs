@@ -307,8 +307,9 @@ impl Draw for Parquet {
     fn end(&mut self) -> io::Result<()> {
         self.attempt(|parquet| parquet.finish_files(true));
         // Also with `--quiet`: the results do not show this loss.
-        let omitted = self.omitted.take_messages();
-        omitted.iter().for_each(|text| self.message(text));
+        for text in self.omitted.take_messages() {
+            self.message(&text);
+        }
         self.report_loss();
         self.result()?;
         if !self.quiet && self.failure.is_none() {

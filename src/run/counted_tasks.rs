@@ -9,7 +9,7 @@ use crate::event::catalog::Catalog as _;
 use crate::event::kind::Event;
 use crate::output::format::OutputFormat;
 use crate::source::counting::followed_tasks::{CountedTasks, THREADS_MAX, WatchedThreads};
-use crate::source::counting::{WITH_BATCHES, WITH_MISSES};
+use crate::source::counting::{WITH_MISSES, WITH_ZEROED_KEYS};
 use crate::source::request::SourceRequest;
 use crate::sys::cgroup;
 use crate::sys::machine::is_linux_since;
@@ -77,7 +77,7 @@ fn of_run(request: &RunRequest) -> Option<&'static str> {
         () if settings.format == OutputFormat::Events => "--events prints records",
         () if interval.is_some_and(|ns| ns < INTERVAL_NS) => "the interval is shorter than 100ms",
         () if !in_root_pid_namespace() => "perilune runs in a pid namespace",
-        () if !is_linux_since(WITH_BATCHES) => "it needs Linux 5.10",
+        () if !is_linux_since(WITH_ZEROED_KEYS) => "it needs Linux 5.10",
         () if settings.counting == CountingPlace::Auto && !is_linux_since(WITH_MISSES) => {
             "before Linux 6.7, the kernel does not count what it misses"
         }

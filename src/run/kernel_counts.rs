@@ -8,6 +8,7 @@ mod pair_plan;
 mod pairs;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::os::fd::OwnedFd;
 
 use anyhow::{Context as _, bail};
@@ -32,6 +33,9 @@ use crate::sys::machine::is_linux_since;
 /// Time between two collections without a report, in nanoseconds.
 const COLLECTED_NS: f64 = 1e9;
 
+/// Longest time between two checks whether a table has room, in milliseconds.
+const CHECKED_MS: f64 = 100.0;
+
 /// The counts of a run that the kernel does.
 #[derive(Default)]
 pub(super) struct KernelCounts {
@@ -42,6 +46,8 @@ pub(super) struct KernelCounts {
     roles: BTreeSet<u32>,
     begun_at: f64,
     collected_at: f64,
+    /// When the tables were last checked for room.
+    checked_at: f64,
     /// The file that makes the kernel measure its programs, in the first second.
     measuring: Option<OwnedFd>,
 }
@@ -201,7 +207,7 @@ impl KernelCounts {
     /// # Errors
     /// The kernel refuses the call.
     pub(super) fn begin(&mut self, settings: &RunOptions, now: f64) -> anyhow::Result<()> {
-        (self.begun_at, self.collected_at) = (now, now);
+        (self.begun_at, self.collected_at, self.checked_at) = (now, now, now);
         if settings.stats && !self.roles.is_empty() {
             self.measuring = measure_runs().ok();
         }
@@ -243,9 +249,9 @@ impl KernelCounts {
         let unseen = self.counting.missed_tasks().max(self.pairs.missed_tasks());
         if unseen > 0 {
             let text = format!(
-                "{} of forks and execs missed: another BPF program ran on the CPU; a child of a \
-                 watched task may not be watched: use --where user",
-                counted(unseen, "event")
+                "{} missed: another BPF program ran on the CPU; children of watched tasks may be \
+                 missing: use --where user",
+                counted(unseen, "fork or exec event")
             );
             host.context().note(Level::Warning, &text);
         }
@@ -297,17 +303,22 @@ impl KernelCounts {
         if self.roles.is_empty() {
             return Ok(());
         }
-        if now >= self.collected_at + COLLECTED_NS || self.is_nearly_full()? {
+        let is_checked = now >= self.checked_at + 1e6 * self.wait_ms(now).min(CHECKED_MS);
+        if is_checked {
+            self.checked_at = now;
+        }
+        let is_due = now >= self.collected_at + COLLECTED_NS;
+        if is_due
+            || is_checked && self.is_nearly_full().context("failed to read a number of keys")?
+        {
             return self.collect(host, now);
         }
         let prepared = self.counting.prepare_next().and_then(|()| self.pairs.prepare_next());
         prepared.context("failed to prepare the next interval")
     }
 
-    fn is_nearly_full(&self) -> anyhow::Result<bool> {
-        let is_full =
-            self.counting.is_nearly_full().and_then(|of| Ok(of || self.pairs.is_nearly_full()?));
-        is_full.context("failed to read the number of keys of the kernel")
+    fn is_nearly_full(&self) -> io::Result<bool> {
+        Ok(self.counting.is_nearly_full()? || self.pairs.is_nearly_full()?)
     }
 
     /// Adds what was missed.

@@ -222,16 +222,16 @@ fn watch(
     tasks: Option<&[i32]>,
     upkeep: &mut Upkeep,
 ) -> anyhow::Result<()> {
-    let mut first = true;
     let polls = workload.is_some() || tasks.is_some() || !upkeep.counts.roles().is_empty();
-    let mut pace = DrainPace::new(polls);
+    let (mut first, mut pace) = (true, DrainPace::new(polls));
     loop {
         live.switch(&host.take_switches())?;
         let report = schedule.report_or_end();
-        let (holds, most_ms) =
-            upkeep.budget.as_ref().map_or((false, upkeep.counts.wait_ms(live.now())), |b| {
-                (b.is_holding(), b.wait_ms(live, report))
-            });
+        let holds = upkeep.budget.as_ref().is_some_and(BudgetKeeper::is_holding);
+        let most_ms = match &upkeep.budget {
+            Some(budget) => budget.wait_ms(live, report),
+            None => upkeep.counts.wait_ms(live.now()),
+        };
         // With ordering, an item is due only once the horizon has passed it; a shorter wait would
         // spin. Timers wait for the records of a slice.
         let next = if holds { report } else { schedule.next(host) };

@@ -38,9 +38,9 @@ use crate::sys::perf::PerfEvent;
 use crate::sys::refusal::{Refusal, RefusedCall};
 use followed_tasks::{CountedTasks, FollowedTasks};
 
-/// Kernel from which on batches of keys can be removed (5.6), and a key that is added again starts
-/// from zero on all CPUs (`pcpu_init_value()` in kernel/bpf/hashtab.c).
-pub const WITH_BATCHES: (u32, u32) = (5, 10);
+/// Kernel from which on a key that is added again starts from zero on all CPUs
+/// (`pcpu_init_value()` in kernel/bpf/hashtab.c). Batches of keys can be removed since 5.6.
+pub const WITH_ZEROED_KEYS: (u32, u32) = (5, 10);
 /// Kernel from which on programs of tracepoints count the events that they miss.
 pub const WITH_MISSES: (u32, u32) = (6, 7);
 

@@ -53,8 +53,9 @@ pub struct SqlStore {
     is_full: bool,
     /// Why the file does not have all rows.
     unwritten: Option<String>,
-    /// Rows of the transaction.
+    /// Rows of earlier intervals in the transaction, and those of this interval that are not in it.
     uncommitted: u64,
+    committed: u64,
     /// Events that SQLite refused or that had no room, and rows of results that were not shown.
     dropped: u64,
 }
@@ -93,6 +94,7 @@ impl SqlStore {
             are_created: false,
             unwritten: None,
             uncommitted: 0,
+            committed: 0,
             file: None,
             sample: RowSample::new(limit),
             memory: memory as u64 / 2,
@@ -164,8 +166,12 @@ impl SqlStore {
             self.dropped += 1;
             return;
         };
+        if self.unwritten.is_some() {
+            self.dropped += 1;
+            return;
+        }
         let Some(number) = self.sample.take() else { return };
-        if self.is_full || self.unwritten.is_some() {
+        if self.is_full {
             self.dropped += 1;
             return;
         }
@@ -187,13 +193,10 @@ impl SqlStore {
             statement.raw_execute()
         });
         match inserted {
-            Ok(_) => self.uncommitted += 1,
-            Err(why) => {
-                self.dropped += 1;
-                if self.file.is_some() {
-                    self.fail_to_write(failed(why));
-                }
-            }
+            Ok(_) => {}
+            // Such as a full disk.
+            Err(why) if self.file.is_some() => self.fail_to_write(failed(why)),
+            Err(_) => self.dropped += 1,
         }
         if number.cast_unsigned() % CHECKED_ROWS == 0 && self.file.is_none() {
             self.is_full = self.bytes().is_none_or(|bytes| bytes > self.memory);
@@ -267,27 +270,28 @@ impl SqlStore {
     }
 
     fn commit(&mut self) -> Result<(), String> {
-        let is_open = !self.db.is_autocommit();
-        if is_open
+        if !self.db.is_autocommit()
             && let Err(why) = self.restriction.lift(&self.db, |db| db.execute_batch("COMMIT"))
         {
-            let why = failed(why);
-            if self.file.is_none() {
-                return Err(why);
+            // The transaction stays open while another process reads the file.
+            let is_read = why.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy);
+            if is_read || self.file.is_none() {
+                return Err(failed(why));
             }
-            self.fail_to_write(why);
+            self.fail_to_write(failed(why));
         }
-        self.uncommitted = 0;
+        (self.uncommitted, self.committed) = (0, self.sample.rows());
         self.check_written()
     }
 
-    /// Undoes the transaction, for which the disk may be full: nothing more is written.
+    /// Undoes the transaction; nothing more is written.
     fn fail_to_write(&mut self, why: String) {
         if !self.db.is_autocommit() {
             // SQLite may have undone it already.
             let _ = self.restriction.lift(&self.db, |db| db.execute_batch("ROLLBACK"));
         }
-        self.dropped += std::mem::take(&mut self.uncommitted);
+        self.dropped += self.uncommitted + self.sample.rows().saturating_sub(self.committed);
+        (self.uncommitted, self.committed) = (0, self.sample.rows());
         self.unwritten = Some(why);
     }
 
@@ -297,6 +301,8 @@ impl SqlStore {
 
     /// Starts the next interval.
     pub fn restart(&mut self) {
+        self.uncommitted += self.sample.rows().saturating_sub(self.committed);
+        self.committed = 0;
         self.sample.restart();
         self.is_full = false;
         if self.file.is_some() {

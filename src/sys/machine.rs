@@ -9,6 +9,13 @@ pub fn page_size() -> usize {
     *PAGE.get_or_init(|| unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.max(1) as usize)
 }
 
+/// Returns the size of the machine's memory in bytes.
+pub fn memory_bytes() -> usize {
+    // SAFETY: sysconf has no preconditions.
+    let pages = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) };
+    usize::try_from(pages).unwrap_or(0).saturating_mul(page_size())
+}
+
 /// Returns the release of the running kernel, as `uname -r` prints it.
 pub fn kernel_release() -> String {
     text_of(&names().release)

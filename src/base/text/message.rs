@@ -57,7 +57,7 @@ pub fn path(path: &Path) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// Returns the text with each byte that is not UTF-8 written as `\xNN`, in every format of output.
+/// Returns the text with each byte that is not UTF-8 written as `\xNN`. All output formats use it.
 pub fn utf8(text: &[u8]) -> Cow<'_, str> {
     if let Ok(text) = std::str::from_utf8(text) {
         return text.into();

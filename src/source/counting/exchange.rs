@@ -8,18 +8,22 @@ use std::io;
 
 use crate::bpf::count::NO_TABLE;
 use crate::sys::bpf::{BpfMap, BpfMapType, CountTable, TableSlots, possible_cpus};
+use crate::sys::machine::memory_bytes;
 use crate::sys::refusal::Refusal;
 
-/// Number of keys of the first maps. The kernel takes 1 to 3 us for each, and for removing it.
+/// Number of keys of the first maps. The kernel takes 1 to 3 us to create each, and the same to
+/// remove it.
 const ENTRIES_FIRST: usize = 8192;
-/// Number of keys from which on a map is read once a second, also if it is full before: that takes
-/// up to 1 us for each key.
+/// A map with room for this many keys is read only once a second, even if it fills before: reading
+/// takes up to 1 us for each key.
 const ENTRIES_EARLY: usize = 32_768;
 /// Limit of the keys of a table.
 const ENTRIES_MAX: usize = 1 << 20;
-/// Limit of the memory of both maps of a table, in bytes; more on a machine with more than 64
-/// possible CPUs, each of which has a value of its own for each key.
+/// Limit of the memory of both maps of a table, in bytes. It is 1 MiB for each possible CPU if that
+/// is more, because each has a value of its own for each key; but at most [`MEMORY_PART`].
 const BYTES_MAX: usize = 64 << 20;
+/// The part of the machine's memory that a table may take beyond [`BYTES_MAX`].
+const MEMORY_PART: usize = 64;
 /// Bytes of an element besides its key and its values, with its share of the hash buckets.
 const ELEMENT_BYTES: usize = 88;
 
@@ -56,7 +60,7 @@ pub(super) struct Exchange {
 impl ExchangedTable {
     /// Creates an empty table.
     pub(super) fn create(key_bytes: usize, value_bytes: usize) -> Result<ExchangedTable, Refusal> {
-        let entries = ENTRIES_FIRST.min(entries_max(key_bytes, value_bytes));
+        let entries = ENTRIES_FIRST.min(entries_max(key_bytes, value_bytes) / 4).max(1);
         let map = CountTable::create(key_bytes, value_bytes, entries)?;
         let active = BpfMap::create(BpfMapType::Array, 4, 1)?;
         active.set_number(0, NO_TABLE).map_err(|why| super::refused_by(&why))?;
@@ -198,19 +202,21 @@ impl Exchange {
     }
 }
 
-/// Returns whether a map with room for `entries` is full up to a quarter.
+/// Returns whether at least three quarters of a map with room for `entries` keys are in use.
 fn is_nearly_full(keys: usize, entries: usize) -> bool {
-    keys >= entries / 4 * 3
+    4 * keys >= 3 * entries
 }
 
 /// Returns the limit of the keys of a table.
-pub(super) fn entries_max(key_bytes: usize, value_bytes: usize) -> usize {
-    entries_on(possible_cpus().unwrap_or(1), key_bytes, value_bytes)
+fn entries_max(key_bytes: usize, value_bytes: usize) -> usize {
+    entries_on(possible_cpus().unwrap_or(1), memory_bytes(), key_bytes, value_bytes)
 }
 
-fn entries_on(cpus: usize, key_bytes: usize, value_bytes: usize) -> usize {
+/// The same on a machine with this number of possible CPUs and this memory.
+fn entries_on(cpus: usize, memory: usize, key_bytes: usize, value_bytes: usize) -> usize {
     let bytes = ELEMENT_BYTES + key_bytes + value_bytes * cpus;
-    (BYTES_MAX.max(cpus << 20) / 2 / bytes).clamp(1, ENTRIES_MAX)
+    let most = BYTES_MAX.max((cpus << 20).min(memory / MEMORY_PART));
+    (most / 2 / bytes).clamp(1, ENTRIES_MAX)
 }
 
 #[cfg(test)]
@@ -233,7 +239,8 @@ mod tests {
 
     #[test]
     fn a_machine_with_more_cpus_has_room_for_thousands_of_keys() {
-        let entries = [1, 2, 64, 256, 1024].map(|cpus| entries_on(cpus, 24, 40));
-        assert_eq!(entries, [220_752, 174_762, 12_557, 12_965, 13_071]);
+        let with = |gib: usize| move |cpus| entries_on(cpus, gib << 30, 24, 40);
+        assert_eq!([1, 2, 64, 256, 1024].map(with(64)), [220_752, 174_762, 12_557, 12_965, 13_071]);
+        assert_eq!([1, 256].map(with(4)), [220_752, 3241], "few of them are online");
     }
 }

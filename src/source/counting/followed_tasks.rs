@@ -1,6 +1,7 @@
 //! The tasks whose events are counted in the kernel: threads, with their children, or the members
 //! of control groups.
 
+use std::collections::HashSet;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::rc::Rc;
@@ -41,6 +42,9 @@ pub struct WatchedThreads {
 
 /// Limit of the threads that are watched at once.
 pub const THREADS_MAX: usize = 1 << 15;
+
+/// Maximum number of lists of the threads of a process that are read before the run.
+const LISTS_MAX: usize = 8;
 
 /// The maps of watched tasks, and the programs that keep them true.
 #[derive(Default)]
@@ -95,7 +99,7 @@ impl FollowedTasks {
         let last = at(&watched.end, "group_dead", 1);
         let end = at(&watched.end, "pid", 4).and_then(|thread| maps.at_end(thread, last));
         let mut programs = vec![(&watched.fork, fork)];
-        if watched.after_exec {
+        if watched.after_exec || last.is_some() {
             programs.push((&watched.rename, maps.at_rename()));
         }
         let mut held = Vec::new();
@@ -107,11 +111,18 @@ impl FollowedTasks {
         let end = end.ok_or_else(|| refused(libc::EINVAL))?;
         let program = BpfProgram::load(BpfProgramType::Tracepoint, &end)?;
         let early = HeldProgram::attach(program, NO_ROLE, &watched.end, cpu)?;
-        // Those that were created after the threads had been listed, and before their parents were
-        // followed.
-        for thread in watched.processes.iter().flat_map(|pid| threads_of(*pid).unwrap_or_default())
-        {
-            set(threads.set_number(thread.cast_unsigned(), state))?;
+        // Threads that were created after the list was made, before their parents were followed.
+        // Each may create others before it is followed itself.
+        let mut known: HashSet<i32> = watched.threads.iter().copied().collect();
+        for _ in 0..LISTS_MAX {
+            let all = watched.processes.iter().flat_map(|pid| threads_of(*pid).unwrap_or_default());
+            let new: Vec<i32> = all.filter(|thread| known.insert(*thread)).collect();
+            if new.is_empty() {
+                break;
+            }
+            for thread in new {
+                set(threads.set_number(thread.cast_unsigned(), state))?;
+            }
         }
         Ok(FollowedTasks {
             threads: Some(threads),

@@ -17,7 +17,7 @@ use crate::bpf::function_calls::{self, FunctionCallMaps};
 use crate::bpf::user_text::{COUNTS_BYTES, UserTextCounts};
 use crate::source::request::{Opening, SourceRequest};
 use crate::sys::bpf::{
-    BpfLink, BpfMap, BpfMapType, BpfProgram, LinkedFunctions, OutputArray, possible_cpus,
+    BpfLink, BpfMap, BpfMapType, BpfProgram, LinkedFunctions, OutputArray, cpu_numbers,
 };
 use crate::sys::dynamic_event::ProbePoint;
 use crate::sys::errno::errno;
@@ -94,7 +94,7 @@ impl FunctionLinks {
             None => BpfMap::create(BpfMapType::PerCpuArray, COUNTS_BYTES, 1)?,
         };
         let counts = self.counts.insert(counts).number();
-        let cpus = possible_cpus().map_err(|why| refused(errno(&why)))?;
+        let cpus = cpu_numbers().map_err(|why| refused(errno(&why)))?;
         let entries = cpus * group.points.len();
         let events = Arc::new(BpfMap::create(BpfMapType::PerfEventArray, 4, entries)?);
         let maps = FunctionCallMaps { counts, events: events.number() };

@@ -17,7 +17,7 @@ use crate::decode::format::Format;
 use crate::event::filter::BoundFilter;
 use crate::source::request::Opening;
 use crate::sys::attr::{Attr, EVERY_TASK, PerfTarget};
-use crate::sys::bpf::{BpfMap, BpfMapType, BpfProgram, BpfProgramType, OutputArray, possible_cpus};
+use crate::sys::bpf::{BpfMap, BpfMapType, BpfProgram, BpfProgramType, OutputArray, cpu_numbers};
 use crate::sys::errno::errno;
 use crate::sys::perf::PerfEvent;
 use crate::sys::refusal::{Refusal, RefusedCall};
@@ -92,7 +92,7 @@ impl SharedMaps {
         filter: &[BoundFilter],
     ) -> Result<(BpfProgram, OutputArray), Refusal> {
         let refused = |errno| Refusal::new("BPF", RefusedCall::Bpf(""), errno);
-        let cpus = possible_cpus().map_err(|why| refused(errno(&why)))?;
+        let cpus = cpu_numbers().map_err(|why| refused(errno(&why)))?;
         let events = BpfMap::create(BpfMapType::PerfEventArray, 4, cpus)?;
         let (scratch, counts) = (self.scratch.number(), self.counts.number());
         let maps = UserTextMaps { scratch, counts, events: events.number() };

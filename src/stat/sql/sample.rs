@@ -88,6 +88,11 @@ impl RowSample {
         (self.rows, self.stored, self.since) = (0, 0, self.next);
     }
 
+    /// Returns the number of rows of the interval.
+    pub(super) fn rows(&self) -> u64 {
+        self.rows
+    }
+
     /// Returns how many events each row stands for.
     pub(super) fn weight(&self) -> u64 {
         1 << self.exponent

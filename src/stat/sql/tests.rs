@@ -5,6 +5,7 @@ use crate::base::event::slot::Slot;
 use crate::base::report::coverage::Coverage;
 use crate::base::report::draw::Cell;
 use std::cell::{Cell as Counter, RefCell};
+use std::path::{Path, PathBuf};
 
 /// Events with one field, `id`, which counts up.
 struct Source(Counter<i64>);
@@ -130,28 +131,60 @@ fn a_file_keeps_the_rows_of_all_intervals_and_a_query_sees_its_own() {
     assert_eq!(texts(lost), ["7"]);
 }
 
-#[test]
-fn rows_that_a_full_file_undoes_are_dropped() {
-    let folder = tempfile::tempdir().unwrap();
+/// Returns a store that keeps its rows in a new file of this folder.
+fn kept_store(folder: &tempfile::TempDir, limit: u64) -> (SqlStore, PathBuf) {
     let path = folder.path().join("run.db");
     std::fs::File::create(&path).unwrap();
-    let mut store = store("SELECT count(*) FROM call", 1 << 20);
+    let mut store = store("SELECT count(*) FROM call", limit);
     store.check().unwrap();
     store.keep_in(&path).unwrap();
-    let limit = "PRAGMA max_page_count = 20";
-    store.restriction.lift(&store.db, |db| db.query_row(limit, [], |_| Ok(()))).unwrap();
+    (store, path)
+}
+
+fn kept_rows(path: &Path) -> i64 {
+    let kept = Connection::open(path).unwrap();
+    kept.query_row("SELECT count(*) FROM call", [], |row| row.get(0)).unwrap()
+}
+
+#[test]
+fn rows_that_a_full_file_undoes_are_dropped() {
+    // With the smaller limit, the sample of the interval is halved again and again.
+    for limit in [1 << 20, 1000] {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut store, path) = kept_store(&folder, limit);
+        let pages = if limit == 1000 { 20 } else { 40 };
+        let most = format!("PRAGMA max_page_count = {pages}");
+        store.restriction.lift(&store.db, |db| db.query_row(&most, [], |_| Ok(()))).unwrap();
+        add(&mut store, 100);
+        assert_eq!(store.result(|| false).unwrap().rows, [[Cell::Int(100)]]);
+        store.restart();
+        add(&mut store, 50_000);
+        let why = store.result(|| false).unwrap_err();
+        assert!(why.contains("full"), "{limit}: {why}");
+        store.restart();
+        add(&mut store, 7);
+        assert_eq!((store.dropped(), kept_rows(&path)), (50_007, 100), "{limit}");
+    }
+}
+
+#[test]
+fn a_reader_of_the_file_delays_rows_and_loses_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut store, path) = kept_store(&folder, 1 << 20);
     add(&mut store, 100);
-    assert_eq!(store.result(|| false).unwrap().rows, [[Cell::Int(100)]]);
+    store.result(|| false).unwrap();
     store.restart();
-    add(&mut store, 20_000);
+    let reader = Connection::open(&path).unwrap();
+    reader.execute_batch("BEGIN").unwrap();
+    reader.query_row("SELECT id FROM call LIMIT 1", [], |_| Ok(())).unwrap();
+    add(&mut store, 10);
     let why = store.result(|| false).unwrap_err();
-    assert!(why.contains("full"), "{why}");
+    assert!(why.contains("locked"), "{why}");
     store.restart();
-    add(&mut store, 7);
-    assert_eq!(store.dropped(), 20_007);
-    let kept = Connection::open(&path).unwrap();
-    let count = kept.query_row("SELECT count(*) FROM call", [], |row| row.get::<_, i64>(0));
-    assert_eq!(count.unwrap(), 100);
+    reader.execute_batch("COMMIT").unwrap();
+    add(&mut store, 5);
+    assert_eq!(store.result(|| false).unwrap().rows, [[Cell::Int(5)]]);
+    assert_eq!((store.dropped(), kept_rows(&path)), (0, 115));
 }
 
 #[test]
