@@ -166,7 +166,7 @@ impl FollowedTasks {
 
     /// Returns how many new threads and executed programs, of any process, were missed because
     /// another program ran on the CPU. Threads that are missed at their end stay until their number
-    /// is used again, which is no harm.
+    /// is used again, which is harmless.
     pub(super) fn missed(&self) -> u64 {
         HeldProgram::missed(&self.held)
     }

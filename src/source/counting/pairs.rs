@@ -172,8 +172,8 @@ impl Pairs {
     /// Returns how many events were missed because another program ran on the CPU.
     pub fn missed(&self) -> u64 {
         let mut missed: BTreeMap<u32, u64> = BTreeMap::new();
-        // An event that is an end and a start has two programs, and both miss it. The program at the
-        // end of a thread has no event of the script.
+        // An event that is an end and a start has two programs, and both miss it. The program at
+        // the end of a thread has no event of the script.
         for held in self.programs().filter(|held| held.role != NO_ROLE) {
             let of_role = missed.entry(held.role).or_default();
             *of_role = held.program.misses().unwrap_or(0).max(*of_role);

@@ -152,7 +152,7 @@ fn rows_that_a_full_file_undoes_are_dropped() {
     for limit in [1 << 20, 1000] {
         let folder = tempfile::tempdir().unwrap();
         let (mut store, path) = kept_store(&folder, limit);
-        let pages = if limit == 1000 { 20 } else { 40 };
+        let pages = if limit == 1000 { 8 } else { 40 };
         let most = format!("PRAGMA max_page_count = {pages}");
         store.restriction.lift(&store.db, |db| db.query_row(&most, [], |_| Ok(()))).unwrap();
         add(&mut store, 100);
