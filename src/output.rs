@@ -80,7 +80,7 @@ const LARGE: usize = 64 * 1024;
 struct ByteSink {
     buffer: Vec<u8>,
     writer: Box<dyn io::Write>,
-    /// Whether the bytes of a report that was not complete yet were written.
+    /// The result of writing a part of a report before the rest is drawn.
     early: io::Result<()>,
 }
 

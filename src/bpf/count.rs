@@ -314,15 +314,22 @@ pub(super) fn find_row(
     // Another CPU may have been faster; its key serves this one, too.
     let known = code.label();
     code.jump_if(JumpIf::Unequal, R0, 0, known);
-    look_up_at(code, added, TABLE_AT);
-    code.jump_if(JumpIf::Equal, R0, 0, known);
-    code.load(AccessSize::B8, R1, R0, 0);
-    code.add_constant(R1, 1);
-    code.store(AccessSize::B8, R0, 0, R1);
+    increment(code, added, 0);
     code.place(known);
     arguments(code);
     code.call(BpfHelper::MapLookup);
     code.jump_if(JumpIf::Unequal, R0, 0, found);
+}
+
+/// Adds 1 to the word at an offset of the element for the table in use; changes R0 to R5.
+pub(super) fn increment(code: &mut Assembler, map: i32, at: i16) {
+    let end = code.label();
+    look_up_at(code, map, TABLE_AT);
+    code.jump_if(JumpIf::Equal, R0, 0, end);
+    code.load(AccessSize::B8, R1, R0, at);
+    code.add_constant(R1, 1);
+    code.store(AccessSize::B8, R0, at, R1);
+    code.place(end);
 }
 
 /// Sets R0 to an element of an array.

@@ -99,11 +99,13 @@ impl FollowedTasksMaps {
         let out = code.label();
         find_thread(&mut code);
         if let Some(last_at) = last_at {
+            // The process: the number of its first thread.
+            code.copy(R8, R0);
+            code.alu_constant(BpfAlu::ShiftRight, R8, 32);
             let is_removed = code.label();
             code.load(AccessSize::B1, R1, CONTEXT, last_at);
             code.jump_if(JumpIf::Unequal, R1, 0, is_removed);
-            code.alu_constant(BpfAlu::ShiftRight, R0, 32);
-            code.jump_if_register(JumpIf::Unequal, R0, THREAD, is_removed);
+            code.jump_if_register(JumpIf::Unequal, R8, THREAD, is_removed);
             find(&mut code, self.threads, out);
             code.store_constant(AccessSize::B4, R0, 0, WAITING.cast_signed());
             code.jump(out);
@@ -114,10 +116,8 @@ impl FollowedTasksMaps {
         if let Some(last_at) = last_at {
             code.load(AccessSize::B1, R1, CONTEXT, last_at);
             code.jump_if(JumpIf::Equal, R1, 0, out);
-            code.call(BpfHelper::CurrentTask);
-            code.alu_constant(BpfAlu::ShiftRight, R0, 32);
-            code.store(AccessSize::B4, R10, KEY_AT, R0);
-            self.arguments(&mut code);
+            code.store(AccessSize::B4, R10, KEY_AT, R8);
+            arguments(&mut code, self.threads);
             code.call(BpfHelper::MapDelete);
         }
         end(code, out)
@@ -138,14 +138,7 @@ impl FollowedTasksMaps {
     fn key(&self, code: &mut Assembler, thread_at: i16) {
         code.load(AccessSize::B4, R1, CONTEXT, thread_at);
         code.store(AccessSize::B4, R10, KEY_AT, R1);
-        self.arguments(code);
-    }
-
-    /// Sets R1 to the map and R2 to the key.
-    fn arguments(&self, code: &mut Assembler) {
-        code.set_map(R1, self.threads);
-        code.copy(R2, R10);
-        code.add_constant(R2, KEY_AT.into());
+        arguments(code, self.threads);
     }
 }
 
@@ -164,10 +157,15 @@ fn find(code: &mut Assembler, threads: i32, absent: Label) {
 }
 
 fn look_up(code: &mut Assembler, map: i32) {
+    arguments(code, map);
+    code.call(BpfHelper::MapLookup);
+}
+
+/// Sets R1 to a map and R2 to the key.
+fn arguments(code: &mut Assembler, map: i32) {
     code.set_map(R1, map);
     code.copy(R2, R10);
     code.add_constant(R2, KEY_AT.into());
-    code.call(BpfHelper::MapLookup);
 }
 
 fn end(mut code: Assembler, out: Label) -> Option<Vec<u64>> {

@@ -86,7 +86,7 @@ pub struct Parquet {
     is_reported: bool,
     /// Number of rows that came after the failure.
     rows_after: u64,
-    /// Whether a message about the lost rows was written.
+    /// Whether the user knows how many rows are lost.
     is_loss_reported: bool,
 }
 

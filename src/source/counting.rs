@@ -104,6 +104,12 @@ struct HeldProgram {
 }
 
 impl HeldProgram {
+    /// Loads and attaches a program that belongs to no event of a script.
+    fn without_role(code: &[u64], event: &Event, cpu: u32) -> Result<HeldProgram, Refusal> {
+        let program = BpfProgram::load(BpfProgramType::Tracepoint, code)?;
+        HeldProgram::attach(program, NO_ROLE, event, cpu)
+    }
+
     /// Attaches a program to the tracepoint of an event, on all CPUs. `cpu` is any online CPU.
     fn attach(
         program: BpfProgram,

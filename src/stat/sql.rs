@@ -53,8 +53,9 @@ pub struct SqlStore {
     is_full: bool,
     /// Why the file does not have all rows.
     unwritten: Option<String>,
-    /// Rows of earlier intervals in the transaction, and those of this interval that are not in it.
+    /// Number of rows of earlier intervals in the transaction.
     uncommitted: u64,
+    /// Number of rows of this interval that are in no transaction any more.
     committed: u64,
     /// Events that SQLite refused or that had no room, and rows of results that were not shown.
     dropped: u64,
@@ -290,9 +291,13 @@ impl SqlStore {
             // SQLite may have undone it already.
             let _ = self.restriction.lift(&self.db, |db| db.execute_batch("ROLLBACK"));
         }
-        self.dropped += self.uncommitted + self.sample.rows().saturating_sub(self.committed);
+        self.dropped += self.rows_of_transaction();
         (self.uncommitted, self.committed) = (0, self.sample.rows());
         self.unwritten = Some(why);
+    }
+
+    fn rows_of_transaction(&self) -> u64 {
+        self.uncommitted + self.sample.rows().saturating_sub(self.committed)
     }
 
     fn begin(&self) -> Result<(), String> {
@@ -301,8 +306,7 @@ impl SqlStore {
 
     /// Starts the next interval.
     pub fn restart(&mut self) {
-        self.uncommitted += self.sample.rows().saturating_sub(self.committed);
-        self.committed = 0;
+        (self.uncommitted, self.committed) = (self.rows_of_transaction(), 0);
         self.sample.restart();
         self.is_full = false;
         if self.file.is_some() {

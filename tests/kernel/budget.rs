@@ -8,7 +8,7 @@ use crate::live::live_tests;
 use crate::load::{self, CALLS, Load};
 use crate::tool::{Run, Tool};
 
-live_tests! { ; alone: [
+live_tests! { alone: [
     a_heavy_load_stays_within_its_budget_and_its_counts_within_their_errors,
     events_whose_counts_exceed_the_budget_are_on_in_slices_of_time,
     the_errors_of_slices_cover_a_load_that_is_slower_in_them,

@@ -80,18 +80,24 @@ fn the_events_at_the_end_of_a_task_are_those_of_user_space() {
     assert_eq!(count(&kernel), count(&user), "{}", kernel.stderr);
 }
 
-/// Runs a shell that executes `true` five times, and returns the rows of `top`.
-fn five_commands(place: &str, event: &str) -> (Output, u64) {
-    let script = "for i in 1 2 3 4 5; do /bin/true; done; exit 7";
+/// Runs `top` of an event with this key for a command. Returns its rows.
+fn top_of_command(place: &str, [key, event]: [&str; 2], command: &[&str]) -> (Output, Vec<Value>) {
     let output = Command::new(env!("CARGO_BIN_EXE_perilune"))
-        .args(["top", "--where", place, "--json", "-k", "common_pid & 0", "-e", event])
-        .args(["--", "sh", "-c", script])
+        .args(["top", "--where", place, "--json", "-k", key, "-e", event, "--"])
+        .args(command)
         .output()
         .expect("the built command runs");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let objects = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let counts = objects.filter(|one| one["type"] == "row").map(|row| row["n"].as_u64());
-    let sum = counts.map(|count| count.expect("a row has a count")).sum();
+    let rows = objects.filter(|one| one["type"] == "row").collect();
+    (output, rows)
+}
+
+/// Runs a shell that executes `true` five times, and returns the sum of the rows of `top`.
+fn five_commands(place: &str, event: &str) -> (Output, u64) {
+    let script = "for i in 1 2 3 4 5; do /bin/true; done; exit 7";
+    let (output, rows) = top_of_command(place, ["common_pid & 0", event], &["sh", "-c", script]);
+    let sum = rows.iter().map(|row| row["n"].as_u64().expect("a row has a count")).sum();
     (output, sum)
 }
 
@@ -134,16 +140,10 @@ fn a_program_that_another_thread_executes_is_counted() {
     );
     let event = format!("raw_syscalls:sys_enter/id=={}/alias=n/", libc::SYS_write);
     for place in ["kernel", "user"] {
-        let output = Command::new(env!("CARGO_BIN_EXE_perilune"))
-            .args(["top", "--where", place, "--json", "-k", "_comm", "-e", &event])
-            .args(["--", "python3", "-c", &script])
-            .output()
-            .expect("the built command runs");
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let rows = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let mut of_dd = rows.filter(|row| row["type"] == "row" && row["comm"] == "dd");
-        let row = of_dd.next().unwrap_or_else(|| panic!("{place}: no row of dd in {text}"));
-        assert_eq!(row["n"], BLOCKS, "{place}: {text}");
+        let (_, rows) = top_of_command(place, ["_comm", &event], &["python3", "-c", &script]);
+        let row = rows.iter().find(|row| row["comm"] == "dd");
+        let row = row.unwrap_or_else(|| panic!("{place}: no row of dd in {rows:?}"));
+        assert_eq!(row["n"], BLOCKS, "{place}: {rows:?}");
     }
 }
 

@@ -24,6 +24,7 @@ macro_rules! live_tests {
             ]
         }
     };
+    (alone: [$($alone:ident),* $(,)?]) => { $crate::live::live_tests!(; alone: [$($alone),*]); };
     (root: [$($test:ident),* $(,)?], any: [$($free:ident),* $(,)?]) => {
         pub(crate) fn tests() -> Vec<libtest_mimic::Trial> {
             vec![

@@ -5,7 +5,7 @@ use super::{PairCount, PairFinish, PairMaps, PairStart, RowPart};
 use crate::bpf::assembler::BpfRegister::*;
 use crate::bpf::assembler::{AccessSize, Assembler, BpfAlu, BpfHelper, JumpIf, Label};
 use crate::bpf::bucket::{BUCKETS, LONGEST_NS, find_bucket};
-use crate::bpf::count::{INDEX_AT, TABLE_AT, find_row, find_table, look_up_at};
+use crate::bpf::count::{INDEX_AT, TABLE_AT, find_row, find_table, increment, look_up_at};
 use crate::bpf::expression::{ExpressionWriter, PROGRAM_STACK};
 use crate::bpf::integer::IntegerNode;
 use crate::bpf::key::{KeyShape, WORD, store_parts};
@@ -323,12 +323,6 @@ impl PairWriter<'_> {
 
     /// Adds 1 to a counter; changes R0 to R5.
     pub(super) fn increment(&mut self, counter: PairCounter) {
-        let end = self.code.label();
-        look_up_at(self.code, self.maps.counters, TABLE_AT);
-        self.code.jump_if(JumpIf::Equal, R0, 0, end);
-        self.code.load(AccessSize::B8, R1, R0, counter.at());
-        self.code.add_constant(R1, 1);
-        self.code.store(AccessSize::B8, R0, counter.at(), R1);
-        self.code.place(end);
+        increment(self.code, self.maps.counters, counter.at());
     }
 }

@@ -97,12 +97,13 @@ pub fn identifier(text: &str) -> String {
 mod tests {
     use super::*;
 
+    fn split(key: &str) -> (String, &'static str, f64) {
+        let (name, unit) = split_unit(key);
+        (name, unit.name, unit.divisor)
+    }
+
     #[test]
     fn the_unit_of_a_column_becomes_a_base_unit() {
-        let split = |key| {
-            let (name, unit) = split_unit(key);
-            (name, unit.name, unit.divisor)
-        };
         assert_eq!(split("wait_us"), ("wait".to_owned(), "seconds", 1e6));
         assert_eq!(split("bytes"), (String::new(), "bytes", 1.0));
         assert_eq!(split("disk_bytes"), ("disk".to_owned(), "bytes", 1.0));
@@ -114,10 +115,6 @@ mod tests {
 
     #[test]
     fn a_variance_has_the_square_of_the_unit() {
-        let split = |key| {
-            let (name, unit) = split_unit(key);
-            (name, unit.name, unit.divisor)
-        };
         assert_eq!(split("wait_us_variance"), ("wait_seconds_variance".to_owned(), "", 1e12));
         assert_eq!(split("bytes_variance"), ("bytes_variance".to_owned(), "", 1.0));
         assert_eq!(split("calls_variance"), ("calls_variance".to_owned(), "", 1.0));

@@ -39,8 +39,8 @@ pub(super) struct EventTables {
 #[derive(Clone, Copy)]
 struct SettledRole {
     table: usize,
-    /// Whether the table refused a record. The columns of a settled role do not change, so it would
-    /// refuse each of them.
+    /// Whether the table has refused a record. It would refuse all others, too: the columns of a
+    /// settled role do not change.
     refuses_records: bool,
 }
 

@@ -6,10 +6,10 @@ use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::rc::Rc;
 
-use super::{HeldProgram, NO_ROLE, refused};
+use super::{HeldProgram, refused};
 use crate::bpf::task_scope::{FollowedTasksMaps, TaskScope, WAITING, WATCHED};
 use crate::event::kind::Event;
-use crate::sys::bpf::{BpfMap, BpfMapType, BpfProgram, BpfProgramType};
+use crate::sys::bpf::{BpfMap, BpfMapType};
 use crate::sys::errno::errno;
 use crate::sys::refusal::Refusal;
 use crate::sys::tasks::threads_of;
@@ -105,12 +105,10 @@ impl FollowedTasks {
         let mut held = Vec::new();
         for (event, code) in programs {
             let code = code.ok_or_else(|| refused(libc::EINVAL))?;
-            let program = BpfProgram::load(BpfProgramType::Tracepoint, &code)?;
-            held.push(HeldProgram::attach(program, NO_ROLE, event, cpu)?);
+            held.push(HeldProgram::without_role(&code, event, cpu)?);
         }
         let end = end.ok_or_else(|| refused(libc::EINVAL))?;
-        let program = BpfProgram::load(BpfProgramType::Tracepoint, &end)?;
-        let early = HeldProgram::attach(program, NO_ROLE, &watched.end, cpu)?;
+        let early = HeldProgram::without_role(&end, &watched.end, cpu)?;
         // Threads that were created after the list was made, before their parents were followed.
         // Each may create others before it is followed itself.
         let mut known: HashSet<i32> = watched.threads.iter().copied().collect();
@@ -142,8 +140,7 @@ impl FollowedTasks {
     /// The kernel refuses the event or the attachment.
     pub(super) fn remove_ended(&mut self, cpu: u32) -> Result<(), Refusal> {
         if let Some((event, early, code)) = self.early_end.take() {
-            let program = BpfProgram::load(BpfProgramType::Tracepoint, &code)?;
-            self.end = Some(HeldProgram::attach(program, NO_ROLE, &event, cpu)?);
+            self.end = Some(HeldProgram::without_role(&code, &event, cpu)?);
             drop(early);
         }
         Ok(())
