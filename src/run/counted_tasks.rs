@@ -53,10 +53,7 @@ pub(super) fn counted_tasks(
     };
     Ok(CountedTasks::Threads(WatchedThreads {
         threads,
-        processes: match source.workload {
-            true => Vec::new(),
-            false => settings.pids.iter().map(|pid| pid.cast_signed()).collect(),
-        },
+        processes: source.processes.clone(),
         after_exec: source.workload,
         fork: event("sched:sched_process_fork")?,
         end: event(match is_linux_since(ENDS_AT_EXIT) {

@@ -42,6 +42,7 @@ pub(super) fn source_request(
             .filter_map(|(role, on)| (!on).then_some(role))
             .collect(),
         tasks,
+        processes: settings.processes(),
         cgroups: cgroups.and_then(|cgroups| cgroups.threads()),
         pages: settings.mmap_pages.or(request.monitor.pages).map(|pages| pages as usize),
         watermark: host.watermark().map_or(settings.watermark, |own| own.min(settings.watermark)),

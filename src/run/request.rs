@@ -198,4 +198,9 @@ impl RunOptions {
     pub fn selects_tasks(&self) -> bool {
         !self.pids.is_empty() || !self.tids.is_empty()
     }
+
+    /// Returns the processes of `-p`.
+    pub fn processes(&self) -> Vec<i32> {
+        self.pids.iter().map(|pid| pid.cast_signed()).collect()
+    }
 }

@@ -10,6 +10,7 @@ mod inventory;
 mod loss_windows;
 mod losses;
 mod merge;
+mod place;
 mod side_band;
 mod thinning;
 mod undelivered;
@@ -197,6 +198,10 @@ impl Live {
         }
         self.opened.membership_events().try_for_each(|open| open.event.enable())?;
         self.begin_to_follow();
+        // Those that were created since the threads were listed; records report all later ones.
+        for tid in self.request.threads_of_processes() {
+            self.tasks.iter_mut().for_each(|tasks| tasks.watch(tid.cast_unsigned()));
+        }
         Ok(())
     }
 

@@ -3,9 +3,9 @@
 //!
 //! The dummy carries the side-band records and outlives the events, so events can be added and
 //! removed while a ring is in use (`rings`). If only some tasks are watched, an event is opened per
-//! task and CPU with `inherit`, and still writes to the CPU's ring. If that needs more file
-//! descriptors than the limit, events are opened CPU-wide and filtered by task in user space
-//! (`OpenedSource::tasks_checked`): an in-kernel filter could not follow threads created later.
+//! task and CPU with `inherit`, and still writes to the CPU's ring. If that is impossible
+//! (`thread_list`), events are opened CPU-wide and filtered by task in user space: an in-kernel
+//! filter could not follow threads created later.
 //!
 //! Function probes are always opened CPU-wide and filtered by task in user space. A fork would
 //! create an inherited probe anew: the kernel then reads the string with the probe's location
@@ -28,6 +28,7 @@ pub mod probe_limit;
 pub(super) mod rings;
 mod sample_parts;
 mod script_fields;
+pub(super) mod thread_list;
 pub mod try_open;
 pub mod user_text;
 
@@ -37,13 +38,12 @@ use std::sync::Arc;
 
 use super::request::{Opening, RefusedCondition, SourceRequest};
 use super::ring::ids::Ids;
-use crate::base::text::{cpulist, units::counted};
+use crate::base::text::cpulist;
 use crate::event::kind::function::fetched::check_layout;
 use crate::sys::attr::{Attr, EVERY_TASK, PerfTarget};
 use crate::sys::bpf::OutputArray;
 use crate::sys::dynamic_event::DynamicEvent;
 use crate::sys::errno::errno;
-use crate::sys::limits::raise_nofile;
 use crate::sys::perf::{Membership, OpenResult, PerfEvent};
 use crate::sys::progress::Progress;
 use crate::sys::refusal::{Refusal, RefusedCall};
@@ -58,6 +58,7 @@ use opened::OpenedSource;
 use probe_limit::{allow, probes_of};
 use rings::{common, layout_of_owner, open_rings, pages_of};
 use sample_parts::omit_parts;
+use thread_list::ThreadList;
 use user_text::UserTextPrograms;
 
 /// Opens all rings and events, disabled.
@@ -66,8 +67,23 @@ use user_text::UserTextPrograms;
 /// The kernel refuses a ring, an event or a filter; an event does not support the options of the
 /// run; or a limit on files or probes is exceeded.
 pub(super) fn open(openings: &[Opening], request: &SourceRequest) -> anyhow::Result<OpenedSource> {
+    let mut list = ThreadList::new(openings, request, Vec::new())?;
+    loop {
+        let mut opened = open_for(openings, request, list.threads())?;
+        if !list.list_again()? {
+            opened.remarks.extend(list.into_remark());
+            return Ok(opened);
+        }
+    }
+}
+
+/// Opens all rings and events, for these threads or for whole CPUs.
+fn open_for(
+    openings: &[Opening],
+    request: &SourceRequest,
+    threads: Option<&[i32]>,
+) -> anyhow::Result<OpenedSource> {
     let mut remarks = Vec::new();
-    let tasks = tasks_or_cpu_wide(openings, request, &mut remarks)?;
     let (rings, owner_tid) = open_rings(openings, request, &mut remarks)?;
     let mut opened = OpenedSource {
         side_layout: layout_of_owner(request)?,
@@ -80,7 +96,6 @@ pub(super) fn open(openings: &[Opening], request: &SourceRequest) -> anyhow::Res
         programs: UserTextPrograms::default(),
         links: FunctionLinks::default(),
         groups: CounterGroups::default(),
-        tasks_checked: request.tasks.is_some() && tasks.is_none(),
         remarks,
         refused: Vec::new(),
         omitted: OmittedEvents::default(),
@@ -91,40 +106,11 @@ pub(super) fn open(openings: &[Opening], request: &SourceRequest) -> anyhow::Res
     let mut progress = Progress::begin("opening events", openings.len());
     for (index, (opening, array)) in openings.iter().zip(arrays).enumerate() {
         ensure_no_interrupt()?;
-        open_event(&mut opened, (index, opening, array), request, tasks.as_deref())?;
+        open_event(&mut opened, (index, opening, array), request, threads)?;
         progress.advance(1);
     }
     opened.report_omitted(openings)?;
     Ok(opened)
-}
-
-fn tasks_or_cpu_wide(
-    openings: &[Opening],
-    request: &SourceRequest,
-    remarks: &mut Vec<String>,
-) -> anyhow::Result<Option<Vec<i32>>> {
-    let Some(tasks) = request.tasks.clone() else { return Ok(None) };
-    let limit = raise_nofile().soft;
-    let files = |one: &Opening| one.cpus_of(&request.cpus).count() * one.files();
-    let events: usize = openings.iter().map(files).sum();
-    let wanted = (tasks.len() * events + request.cpus.len()) as u64 + 64;
-    if wanted <= limit || request.workload {
-        return Ok(Some(tasks));
-    }
-    if openings.iter().any(|one| one.sampling.count || !one.event.counted.is_empty()) {
-        // A sample carries its thread; a CPU-wide count cannot be split by task.
-        bail!(
-            "-p: {} with these events need {wanted} files, the limit is {limit}; raise it with \
-             `ulimit -Hn {wanted}`, or watch fewer threads",
-            counted(tasks.len() as u64, "thread")
-        );
-    }
-    remarks.push(format!(
-        "{} with these events need {wanted} files, the limit is {limit}: events are opened for \
-         whole CPUs and filtered by thread in user space",
-        counted(tasks.len() as u64, "thread")
-    ));
-    Ok(None)
 }
 
 /// The user ended the run before all of its events were open.
@@ -145,8 +131,9 @@ pub(super) fn errno_of(why: &anyhow::Error) -> Option<i32> {
     why.downcast_ref::<Refusal>().map(|refusal| refusal.errno)
 }
 
-/// Opens the events of an opening, disabled, and adds its decoder and filter. `linked` is the array
-/// in which the BPF program of a link finds them, if it has one.
+/// Opens the events of an opening for these threads or for whole CPUs, disabled, and adds its
+/// decoder and filter. `linked` is the array in which the BPF program of a link finds them, if it
+/// has one.
 ///
 /// # Errors
 /// The kernel refuses the event or its filter, or the event does not support the options of the
@@ -155,8 +142,9 @@ pub(super) fn open_event(
     opened: &mut OpenedSource,
     (index, opening, linked): (usize, &Opening, Option<Arc<OutputArray>>),
     request: &SourceRequest,
-    tasks: Option<&[i32]>,
+    threads: Option<&[i32]>,
 ) -> anyhow::Result<()> {
+    let tasks_checked = request.tasks.is_some() && threads.is_none();
     let (name, event) = (&opening.event.name, opening.event.kind());
     let named = |why| anyhow!("{name}: {why}");
     event.check_options(&opening.sampling, request.tasks.is_some()).map_err(named)?;
@@ -171,7 +159,7 @@ pub(super) fn open_event(
     let cgroup = cgroup_of(opening, request)?;
     event.prepare().map_err(named)?;
     opening.check_members(request.tasks.is_some())?;
-    let tasks = tasks.filter(|_| !opening.is_cpu_wide());
+    let tasks = threads.filter(|_| !opening.is_cpu_wide());
     let common = common(request, pages_of(&opened.rings), tasks.is_some());
     let mut attr = attr::of_event(event, &opening.sampling, common)?;
     omit_parts(&mut attr, opening);
@@ -213,7 +201,6 @@ pub(super) fn open_event(
     };
     let filter = perf_events.open(opened)?;
     let (rings, refused) = (opened.rings.iter().map(|ring| ring.cpu), &filter.refused[..]);
-    let tasks_checked = opened.tasks_checked;
     let mut attr = perf_events.attr;
     if let Some(open) = opened.events.iter().rev().find(|open| open.opening == index) {
         attr.raw().read_format = open.event.attr().as_raw().read_format;

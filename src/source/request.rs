@@ -23,6 +23,8 @@ pub struct SourceRequest {
     pub watched: Vec<u32>,
     /// Threads to watch, with their children; None watches everything on the CPUs.
     pub tasks: Option<Vec<i32>>,
+    /// Processes all of whose threads are among them. They are listed again when events are opened.
+    pub processes: Vec<i32>,
     /// Control groups whose threads are watched. Events are limited to them by the kernel, except
     /// those that a field relates to another thread than their own ([`ServedRole::about`]).
     pub cgroups: Option<CgroupThreads>,

@@ -49,6 +49,7 @@ fn rings() -> (Live, SourceRequest) {
         cpus: online_cpus(),
         watched: online_cpus(),
         tasks: None,
+        processes: Vec::new(),
         cgroups: None,
         workload: false,
         off: Vec::new(),

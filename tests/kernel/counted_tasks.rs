@@ -149,6 +149,10 @@ fn a_program_that_another_thread_executes_is_counted() {
 
 fn threads_that_are_created_while_the_run_begins_are_counted() {
     can_count();
+    ["kernel", "user"].into_iter().for_each(counts_new_threads);
+}
+
+fn counts_new_threads(place: &str) {
     const CALLS: u64 = 10;
     // Creates a thread each millisecond until a line arrives; then all threads make their calls.
     let script = format!(
@@ -182,13 +186,13 @@ fn threads_that_are_created_while_the_run_begins_are_counted() {
     let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
     let mut line = || lines.next().expect("a line").expect("text");
     assert_eq!(line(), "ready");
-    let tool = top("kernel", &["-p", &child.id().to_string()]);
+    let tool = top(place, &["-p", &child.id().to_string()]);
     child.stdin.take().expect("a pipe").write_all(b"\n").expect("it reads");
     let threads: u64 = line().parse().expect("a number");
     child.wait().expect("it ends");
     let run = tool.finish();
     assert!(threads > 20, "{threads} threads");
-    assert_eq!(calls(&run), CALLS * threads, "{threads} threads, {}", run.stderr);
+    assert_eq!(calls(&run), CALLS * threads, "{place}: {threads} threads, {}", run.stderr);
     run.is_complete();
 }
 

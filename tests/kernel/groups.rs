@@ -16,6 +16,7 @@ live_tests! {
     a_metric_reads_the_counters_of_a_group_that_has_its_events,
     an_event_that_cannot_share_a_group_is_refused_or_opened_without_it,
     each_sample_has_what_the_group_counted_since_the_one_before,
+    the_counts_of_a_group_go_on_when_another_thread_executes_a_program,
     a_sampled_group_of_whole_cpus_has_counts_of_each_cpu,
     a_hidden_sample_leaves_no_counts_to_the_next_one,
     a_recording_of_a_group_has_its_counts,
@@ -144,6 +145,37 @@ fn each_sample_has_what_the_group_counted_since_the_one_before() {
     let expected = [u64::from(CALLS) / PERIOD, u64::from(CALLS) - 1, 0];
     let row = rows(&run).pop().unwrap_or_else(|| panic!("{}", run.stderr)).clone();
     assert_eq!(["samples", "exits", "wrong"].map(|name| row[name].as_u64().unwrap()), expected);
+}
+
+fn the_counts_of_a_group_go_on_when_another_thread_executes_a_program() {
+    needs_inherited_counts();
+    // Half a period is left when the thread executes the program, which has the number of the first
+    // thread from then on.
+    let each = 10 * PERIOD + PERIOD / 2;
+    let calls = format!("import os; [os.getppid() for i in range({each})]");
+    let program = format!(
+        "{calls}; import threading; \
+         run = lambda: exec(\"{calls}; os.execvp('python3', ['python3', '-c', '{calls}'])\"); \
+         thread = threading.Thread(target=run); thread.start(); thread.join()"
+    );
+    let script = format!(
+        "local m = monitor {{ summary = 'groups' }}
+         function m.init()
+           local samples, counts, wrong = 0, 0, 0
+           evsel(\"{}\", function(e)
+             samples, counts = samples + 1, counts + e._counts[0]
+             if e._counts[0] ~= {PERIOD} then wrong = wrong + 1 end
+             emit {{ samples = samples, counts = counts, wrong = wrong }}
+           end)
+         end
+         return m",
+        group(":S")
+    );
+    let ran = crate::script::run(&script, &["--", "python3", "-c", &program]);
+    let last = ran.rows().last().unwrap_or_else(|| panic!("no sample"));
+    // 10 of the first thread, and 21 of the other one.
+    let expected = [31, 31 * PERIOD, 0];
+    assert_eq!(["samples", "counts", "wrong"].map(|name| last[name].as_u64().unwrap()), expected);
 }
 
 fn a_sampled_group_of_whole_cpus_has_counts_of_each_cpu() {

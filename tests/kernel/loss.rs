@@ -144,6 +144,7 @@ fn this_thread(pages: usize) -> SourceRequest {
         cpus: vec![0],
         watched: vec![0],
         tasks: Some(vec![tid]),
+        processes: Vec::new(),
         cgroups: None,
         workload: false,
         off: Vec::new(),

@@ -82,6 +82,7 @@ impl LiveSource {
             workload: false,
             off: Vec::new(),
             tasks,
+            processes: settings.processes(),
             cgroups: cgroups.as_ref().and_then(WatchedCgroups::threads),
             pages: settings.mmap_pages.map(|pages| pages as usize),
             watermark: settings.watermark,

@@ -105,6 +105,10 @@ impl<'a> SessionSource<'a> {
             SessionSource::Live(live, _) => live.roles(),
             SessionSource::File(file, _) => file.roles(),
         };
+        if self.watches_tasks() && prompt.host.roles().len() > known {
+            // Their records name the threads that began since: new events are opened for them, too.
+            self.drain_rest(prompt);
+        }
         let attached = match self {
             SessionSource::Live(live, _) => live.attach(prompt),
             SessionSource::File(file, _) => file.attach(prompt),

@@ -9,18 +9,13 @@
 //! same record twice would cost the kernel twice as much.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::{io, iter};
 
 use super::Live;
-use crate::source::open::open_event;
 use crate::source::open::open_event::OpenEvent;
-use crate::source::open::probe_limit::{allow, probes_of};
-use crate::source::open::{braces, ensure_no_interrupt};
 use crate::source::request::{Opening, RefusedCondition, SourceRequest};
 use crate::source::ring::decoder::{Recipient, TimeSpan};
-use crate::sys::bpf::OutputArray;
 use crate::sys::clock::monotonic_ns;
 use crate::sys::perf::PerfEvent;
 use crate::sys::refusal::Refusal;
@@ -39,14 +34,7 @@ impl Live {
         roles: usize,
     ) -> anyhow::Result<Vec<RefusedCondition>> {
         let refused = self.opened.refused.len();
-        let placed: Vec<u32> = openings.iter().flat_map(Opening::named).collect();
-        if let Err(why) = self.place_all(openings, request) {
-            let now = monotonic_ns();
-            placed.into_iter().for_each(|role| drop(self.remove_role(role, &[], now)));
-            self.opened.refused.truncate(refused);
-            self.opened.omitted.clear();
-            return Err(why);
-        }
+        self.place_all(openings, request).inspect_err(|_| self.opened.omitted.clear())?;
         self.batch.set_roles(roles);
         Ok(self.opened.refused.split_off(refused))
     }
@@ -66,26 +54,12 @@ impl Live {
         let on = self.is_on(role);
         let refused = self.opened.refused.len();
         let was_reported = self.are_cgroups_reported();
-        let mut placed = Vec::with_capacity(openings.len());
-        let outcome = openings.into_iter().try_for_each(|opening| {
-            let at = self.place(opening, None, request)?;
-            placed.push(at);
-            Ok(())
-        });
+        let arrays = vec![None; openings.len()];
+        let placed = self.place(&openings, &arrays, request)?;
         // All at once: the old and the new events both write meanwhile.
-        let turn_on = || placed.iter().try_for_each(|at| self.turn(*at, true));
-        let outcome = outcome.and_then(|()| if on { Ok(turn_on()?) } else { Ok(()) });
-        if let Err(why) = outcome {
-            for at in placed {
-                self.leave(at);
-                if !self.opened.decoders[at].is_on() {
-                    // The error above is the one to report.
-                    let _ = self.turn(at, false);
-                }
-            }
-            self.opened.refused.truncate(refused);
-            drop(self.close_unused());
-            return Err(why);
+        if on && let Err(why) = placed.iter().try_for_each(|at| self.turn(*at, true)) {
+            self.undo(&openings, &placed, refused);
+            return Err(why.into());
         }
         self.begin_to_follow_if_changed(was_reported);
         self.opened.groups.enable()?;
@@ -157,105 +131,16 @@ impl Live {
         Ok(())
     }
 
-    fn begin_to_follow_if_changed(&mut self, was_reported: bool) {
+    pub(super) fn begin_to_follow_if_changed(&mut self, was_reported: bool) {
         if self.are_cgroups_reported() != was_reported {
             self.begin_to_follow();
         }
     }
 
-    fn turn(&self, at: usize, on: bool) -> io::Result<()> {
+    pub(super) fn turn(&self, at: usize, on: bool) -> io::Result<()> {
         let on = on && !self.opened.decoders[at].waits(self.is_paused);
         let mut events = self.opened.events.iter().filter(|open| open.opening == at);
         events.try_for_each(|open| if on { open.event.enable() } else { open.event.disable() })
-    }
-
-    fn place_all(
-        &mut self,
-        mut openings: Vec<Opening>,
-        request: &SourceRequest,
-    ) -> anyhow::Result<()> {
-        let remarks = braces::resolve(&mut openings, request)?;
-        let is_open: Vec<bool> = openings.iter().map(|one| self.like(one).is_some()).collect();
-        let arrays = self.opened.links.attach(&openings, request, &is_open);
-        let new = openings.iter().zip(&arrays).zip(&is_open).filter(|(_, open)| !**open);
-        let remark = allow(self.probes(), probes_of(new.map(|(one, _)| one)))?;
-        self.opened.remarks.extend(remarks);
-        let was_reported = self.are_cgroups_reported();
-        for (opening, array) in openings.into_iter().zip(arrays) {
-            ensure_no_interrupt()?;
-            self.place(opening, array, request)?;
-        }
-        self.begin_to_follow_if_changed(was_reported);
-        self.opened.report_omitted(&self.openings)?;
-        self.opened.remarks.extend(remark);
-        Ok(())
-    }
-
-    /// Opens an opening's events, disabled, unless equivalent ones are open. Returns the index of
-    /// the opening.
-    fn place(
-        &mut self,
-        opening: Opening,
-        linked: Option<Arc<OutputArray>>,
-        request: &SourceRequest,
-    ) -> anyhow::Result<usize> {
-        if let Some(at) = self.like(&opening) {
-            return Ok(self.join(at, &opening));
-        }
-        let off = opening.named().collect();
-        let (at, events) = (self.openings.len(), self.opened.events.len());
-        let tasks = request.tasks.as_deref().filter(|_| !self.opened.tasks_checked);
-        // The command is running by now, so no exec enables these events.
-        let request = SourceRequest { off, workload: false, ..request.clone() };
-        if let Err(why) = open_event(&mut self.opened, (at, &opening, linked), &request, tasks) {
-            self.opened.close_since(events);
-            self.opened.decoders.truncate(at);
-            self.opened.filters.truncate(at);
-            return Err(why);
-        }
-        self.slots_per_record = self.slots_per_record.max(opening.roles.len());
-        let follows = opening.follows_cgroups;
-        self.openings.push(opening);
-        if follows {
-            self.turn(at, true)?;
-        }
-        Ok(at)
-    }
-
-    /// Returns the index of an opening with open events that write exactly what this opening's
-    /// would.
-    fn like(&self, opening: &Opening) -> Option<usize> {
-        let checks = opening.roles.iter().any(|served| served.own_filter.is_some());
-        if checks || opening.sampling.count {
-            return None;
-        }
-        let is_like = |other: &Opening| {
-            // Compares events, not names: a function of that name may be in another file by now.
-            other.event == opening.event
-                && other.sampling == opening.sampling
-                && other.parts == opening.parts
-                && other.follows_cgroups == opening.follows_cgroups
-                && other.filter == opening.filter
-        };
-        let is_open = |at| self.opened.events.iter().any(|open| open.opening == at);
-        let takes_more = |at: usize| self.opened.decoders[at].takes_more() && is_open(at);
-        let all = self.openings.iter().enumerate();
-        all.filter(|(_, other)| is_like(other)).map(|(at, _)| at).find(|&at| takes_more(at))
-    }
-
-    fn join(&mut self, at: usize, opening: &Opening) -> usize {
-        let decoder = &mut self.opened.decoders[at];
-        decoder.recipients.extend(opening.recipients());
-        decoder.update_plain();
-        self.slots_per_record = self.slots_per_record.max(decoder.recipients.len());
-        at
-    }
-
-    /// Undoes [`Live::place`]: removes the recipient that was added last.
-    fn leave(&mut self, at: usize) {
-        let decoder = &mut self.opened.decoders[at];
-        decoder.recipients.pop();
-        decoder.update_plain();
     }
 
     /// Removes a role from all its openings except those of `but`; it still takes what was written
@@ -278,7 +163,7 @@ impl Live {
         self.close_unused()
     }
 
-    fn close_unused(&mut self) -> Vec<PerfEvent> {
+    pub(super) fn close_unused(&mut self) -> Vec<PerfEvent> {
         let was_reported = self.are_cgroups_reported();
         let decoders = &self.opened.decoders;
         // The events that follow threads are needed while another one is about other threads.

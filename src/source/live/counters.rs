@@ -24,7 +24,7 @@ impl Live {
     pub fn counts(&mut self) -> Vec<CountDelta> {
         let now = self.now();
         self.counted.covers = now - std::mem::replace(&mut self.counted.at, now);
-        let per_task = !self.opened.tasks_checked && self.opened.events.iter().any(|o| o.tid >= 0);
+        let per_task = self.opened.events.iter().any(|open| open.tid >= 0);
         let of_groups = self.opened.groups.read();
         // By opening and instance. A thread has an event on each CPU: what one of them does not
         // count because the thread runs elsewhere, another one does.

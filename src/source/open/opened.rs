@@ -29,7 +29,6 @@ pub(in crate::source) struct OpenedSource {
     /// Groups in which counters are read.
     pub(in crate::source) groups: CounterGroups,
     pub(in crate::source) side_layout: RecordLayout,
-    pub(in crate::source) tasks_checked: bool,
     /// Remarks for the user about how the events were opened.
     pub(in crate::source) remarks: Vec<String>,
     /// Conditions that the kernel refused to filter.

@@ -4,9 +4,13 @@
 //! `PERF_FORMAT_GROUP`, `perf_output_read_group()` in kernel/events/core.c). Each event of a CPU or
 //! task has an ID. A task's events are inherited by its children under the same ID, with totals of
 //! each thread, so the thread belongs to the key.
+//!
+//! If a thread other than the first one of its process executes a program, it gets the number of
+//! the first one, which has ended; its totals go on. No record has its old number: it is the one
+//! thread of the process whose end was not recorded.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::decode::cursor::Words;
 use crate::decode::sample::Sample;
@@ -27,15 +31,24 @@ pub(in crate::source) struct GroupCounts {
 
 #[derive(Default)]
 struct LastTotals {
-    /// Position in `totals`, by event ID and thread.
-    known: HashMap<(u64, u32), usize>,
+    /// By event ID and thread.
+    known: HashMap<(u64, u32), Known>,
     totals: Vec<u64>,
+    /// Processes whose first thread has ended.
+    without_first: HashSet<u32>,
     /// Positions of ended threads.
     free: Vec<usize>,
     /// Threads that have ended since the last drain, and before it.
     ended: [Vec<u32>; 2],
     /// The counts and the totals of the current sample.
     words: Vec<[u8; 8]>,
+}
+
+/// The totals of an event and thread.
+struct Known {
+    /// Position in [`LastTotals::totals`].
+    at: usize,
+    pid: u32,
 }
 
 impl GroupCounts {
@@ -56,8 +69,11 @@ impl GroupCounts {
             return None;
         }
         let mut last = self.last.borrow_mut();
-        let at =
-            last.position((sample.id, if self.by_thread { sample.tid } else { 0 }), self.width)?;
+        let (pid, tid) = if self.by_thread { (sample.pid, sample.tid) } else { (0, 0) };
+        if pid == tid && last.without_first.remove(&pid) {
+            last.renumber(pid);
+        }
+        let at = last.position((sample.id, tid), pid, self.width)?;
         let LastTotals { totals, words, .. } = &mut *last;
         words.clear();
         let known = totals.get_mut(at..at + self.width)?;
@@ -80,9 +96,14 @@ impl GroupCounts {
     }
 
     /// Remembers that a thread has ended. Rings may still hold samples of it.
-    pub(in crate::source) fn end(&self, tid: u32) {
-        if self.by_thread {
-            self.last.borrow_mut().ended[0].push(tid);
+    pub(in crate::source) fn end(&self, pid: u32, tid: u32) {
+        if !self.by_thread {
+            return;
+        }
+        let mut last = self.last.borrow_mut();
+        last.ended[0].push(tid);
+        if pid == tid {
+            last.without_first.insert(pid);
         }
     }
 
@@ -95,9 +116,9 @@ impl GroupCounts {
 }
 
 impl LastTotals {
-    fn position(&mut self, key: (u64, u32), width: usize) -> Option<usize> {
-        if let Some(at) = self.known.get(&key) {
-            return Some(*at);
+    fn position(&mut self, key: (u64, u32), pid: u32, width: usize) -> Option<usize> {
+        if let Some(known) = self.known.get(&key) {
+            return Some(known.at);
         }
         if self.known.len() == KNOWN_MAX {
             return None;
@@ -108,8 +129,29 @@ impl LastTotals {
             end
         });
         self.totals.get_mut(at..at + width)?.fill(0);
-        self.known.insert(key, at);
+        self.known.insert(key, Known { at, pid });
         Some(at)
+    }
+
+    /// Gives the only thread of a process that has not ended the number of the first one.
+    fn renumber(&mut self, pid: u32) {
+        self.ended.iter_mut().for_each(|ended| ended.retain(|tid| *tid != pid));
+        let has_ended = |tid: &u32| self.ended.iter().any(|ended| ended.contains(tid));
+        let (mut left, mut of_first) = (Vec::new(), Vec::new());
+        for (key, _) in self.known.iter().filter(|(_, known)| known.pid == pid) {
+            match key.1 == pid {
+                true => of_first.push(*key),
+                false if !has_ended(&key.1) => left.push(*key),
+                false => {}
+            }
+        }
+        self.free.extend(of_first.iter().filter_map(|key| self.known.remove(key)).map(|k| k.at));
+        if left.iter().all(|key| key.1 == left[0].1) {
+            for (id, tid) in left {
+                let known = self.known.remove(&(id, tid));
+                self.known.extend(known.map(|known| ((id, pid), known)));
+            }
+        }
     }
 
     fn forget_ended(&mut self) {
@@ -117,13 +159,17 @@ impl LastTotals {
         if !before.is_empty() {
             before.sort_unstable();
             let free = &mut self.free;
-            self.known.retain(|(_, tid), at| {
+            let mut without_first = HashSet::new();
+            self.known.retain(|(_, tid), known| {
                 let is_kept = before.binary_search(tid).is_err();
                 if !is_kept {
-                    free.push(*at);
+                    free.push(known.at);
+                } else if self.without_first.contains(&known.pid) {
+                    without_first.insert(known.pid);
                 }
                 is_kept
             });
+            self.without_first = without_first;
             before.clear();
         }
         std::mem::swap(now, before);
@@ -137,10 +183,12 @@ mod tests {
     use crate::decode::sample::RecordLayout;
     use perf_event_open_sys::bindings as abi;
 
+    const PID: u32 = 1;
+
     /// Returns the bytes of a sample of an event and thread with these totals, as the kernel writes
     /// them: IDENTIFIER, TID, TIME, READ with nr and (value, id, lost) of each event.
     fn bytes(id: u64, tid: u32, totals: &[u64]) -> Vec<u8> {
-        let head = [id, u64::from(tid) << 32 | 1, 5, totals.len() as u64];
+        let head = [id, u64::from(tid) << 32 | u64::from(PID), 5, totals.len() as u64];
         let each = totals.iter().enumerate().flat_map(|(at, total)| [*total, id + at as u64, 0]);
         head.into_iter().chain(each).flat_map(u64::to_ne_bytes).collect()
     }
@@ -182,12 +230,42 @@ mod tests {
         let counts = GroupCounts::new(1, true, false);
         let of = |tid, total| seen(&counts, 7, tid, &[total]).unwrap()[0][0];
         assert_eq!([of(1, 10), of(2, 4), of(1, 15), of(2, 5)], [10, 4, 5, 1]);
-        counts.end(2);
+        counts.end(PID, 2);
         counts.forget_ended();
         assert_eq!(of(2, 6), 1, "from a ring that was read later");
         counts.forget_ended();
         assert_eq!([of(1, 16), of(2, 3)], [1, 3], "a new thread of that number");
         assert_eq!(counts.last.borrow().totals.len(), 2, "in the place of the ended one");
         assert!(seen(&counts, 7, 1, &[16]).unwrap()[1].is_empty(), "no totals");
+    }
+    #[test]
+    fn the_counts_of_a_thread_go_on_when_it_executes_a_program_as_another_one() {
+        let counts = GroupCounts::new(1, true, false);
+        let of = |id, tid, total| seen(&counts, id, tid, &[total]).unwrap()[0][0];
+        let before = [of(7, PID, 100), of(7, 2, 30), of(8, 2, 5), of(7, 3, 50)];
+        assert_eq!(before, [100, 30, 5, 50]);
+        counts.end(PID, 3);
+        counts.end(PID, PID);
+        // Thread 2 is PID from here on.
+        assert_eq!([of(7, PID, 31), of(8, PID, 9)], [1, 4]);
+        counts.forget_ended();
+        counts.forget_ended();
+        assert_eq!(of(7, PID, 33), 2, "it has not ended");
+        counts.end(PID, PID);
+        assert_eq!(of(7, PID, 4), 4, "another process of that number");
+        let totals = counts.last.borrow().known.len();
+        assert_eq!(totals, 1, "the others are forgotten");
+    }
+
+    #[test]
+    fn processes_without_their_first_thread_are_forgotten_with_their_last_one() {
+        let counts = GroupCounts::new(1, true, false);
+        seen(&counts, 7, 2, &[1]).unwrap();
+        counts.end(PID, PID);
+        [(); 3].iter().for_each(|()| counts.forget_ended());
+        assert!(counts.last.borrow().without_first.contains(&PID));
+        counts.end(PID, 2);
+        [(); 2].iter().for_each(|()| counts.forget_ended());
+        assert!(counts.last.borrow().without_first.is_empty());
     }
 }

@@ -221,9 +221,17 @@ impl WatchedTasks {
         }
     }
 
-    fn watch(&mut self, tid: u32) {
+    /// Watches a thread, if it is not watched already.
+    pub(in crate::source) fn watch(&mut self, tid: u32) {
         self.born += 1;
         self.births.entry(tid).or_insert(self.born);
+    }
+
+    /// Returns the watched threads whose end has not been recorded.
+    pub(in crate::source) fn living(&self) -> impl Iterator<Item = u32> {
+        let ended: HashSet<&(u32, u64)> = self.ended.iter().collect();
+        let births = self.births.iter().map(|(tid, birth)| (*tid, *birth));
+        births.filter(move |task| !ended.contains(task)).map(|(tid, _)| tid)
     }
 
     /// Returns whether a thread is watched.
@@ -325,6 +333,7 @@ mod tests {
         tasks.on_fork(6, 5);
         tasks.on_exit(6);
         assert!(tasks.contains(6), "it is switched out once more");
+        assert_eq!(tasks.living().collect::<Vec<_>>(), [5]);
         tasks.on_fork(6, 1);
         assert!(!tasks.contains(6));
     }

@@ -60,6 +60,7 @@ pub(crate) fn watch(built: &Built, event: &str, sampling: Sampling) -> anyhow::R
         cpus: online_cpus(),
         watched: online_cpus(),
         tasks: Some(vec![workload.pid()]),
+        processes: Vec::new(),
         cgroups: None,
         workload: true,
         off: Vec::new(),

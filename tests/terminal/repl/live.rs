@@ -1,6 +1,6 @@
 //! Sessions over the running kernel, with lines from a pipe: the counts match what this test did.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -9,6 +9,7 @@ use crate::live::live_tests;
 
 live_tests! {
     a_probe_counts_while_lines_are_read,
+    a_probe_watches_the_threads_and_children_that_began_after_the_prompt,
     events_before_a_probe_is_turned_off_are_handled,
     a_filter_narrows_a_probe_that_is_open,
     several_probes_are_opened_and_closed_and_a_failing_one_does_not_affect_the_others,
@@ -38,6 +39,43 @@ fn a_probe_counts_while_lines_are_read() {
     session.ask(&format!("p:replace({})", counting(first, 1000)));
     close_in_vain(first, 3);
     session.reaches("n", 4010);
+    assert_eq!(session.end(), 0);
+}
+
+fn a_probe_watches_the_threads_and_children_that_began_after_the_prompt() {
+    // Each waits until the pipe is closed.
+    let script = "import os, sys, threading\n\
+        r, w = os.pipe()\n\
+        def calls(n):\n    \
+            os.read(r, 1)\n    \
+            for i in range(n): os.getppid()\n\
+        sys.stdin.readline()\n\
+        thread = threading.Thread(target=calls, args=(100,))\n\
+        thread.start()\n\
+        child = os.fork()\n\
+        if child == 0:\n    \
+            os.close(w)\n    \
+            calls(1000)\n    \
+            os._exit(0)\n\
+        print('begun', flush=True)\n\
+        sys.stdin.readline()\n\
+        os.close(w)\n\
+        thread.join()\n\
+        os.waitpid(child, 0)\n";
+    let mut command = Command::new("python3");
+    command.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().expect("python3 runs");
+    let mut input = child.stdin.take().expect("it was piped");
+    let mut session = Session::begin(&["-p", &child.id().to_string()]);
+    session.ask("n = 0");
+    writeln!(input, "begin").expect("it reads");
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("it prints");
+    assert_eq!(line, "begun\n");
+    session.ask("p = probe(\"syscalls:sys_enter_getppid\", function(e) n = n + 1 end)");
+    writeln!(input, "go").expect("it reads");
+    assert!(child.wait().expect("it ends").success());
+    session.reaches("n", 1100);
     assert_eq!(session.end(), 0);
 }
 
