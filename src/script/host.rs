@@ -76,6 +76,8 @@ pub struct Host {
     /// Failures of the functions that draw columns.
     drawing: FailureCount,
     coverage: Coverage,
+    /// The lost records at which states were dropped last.
+    lost_before: u64,
     pub(super) rules: Rules,
     pub(super) ordered: bool,
     /// Whether the run goes on although nothing would reach the script any more, as at a prompt.
@@ -135,6 +137,7 @@ impl Host {
             further_callbacks: Vec::new(),
             drawing: FailureCount::default(),
             coverage: Coverage::default(),
+            lost_before: 0,
             rules: Rules::default(),
             ordered: false,
             may_idle: false,

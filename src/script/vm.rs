@@ -165,7 +165,7 @@ impl Vm {
         for name in ["ffi", "io", "os", "debug"] {
             let library: Value = loaded.get(name)?;
             self.add_global(name, &library)?;
-            self.required.borrow_mut().done.push((name.to_owned(), library));
+            self.required.borrow_mut().added.push((name.to_owned(), library));
         }
         // With debug.traceback as its handler, it must run where the error is.
         self.add_global("xpcall", self.lua.globals().get::<Function>("xpcall")?)
@@ -322,38 +322,50 @@ fn sandbox(lua: &Lua, print: &Rc<RefCell<Print>>) -> mlua::Result<Table> {
 struct Required {
     library: Option<Library>,
     folder: Option<PathBuf>,
-    done: Vec<(String, Value)>,
+    /// Whether a script is loaded for another one.
+    is_loading: bool,
+    /// Libraries that `--unsafe` adds, by name.
+    added: Vec<(String, Value)>,
+    /// Modules by name and origin: each folder may have one of a name.
+    done: Vec<(Script, Value)>,
     /// Modules being loaded, outermost first.
-    open: Vec<String>,
+    open: Vec<Script>,
 }
 
 fn require(vm: &Vm) -> mlua::Result<Function> {
     let (required, env) = (vm.required.clone(), vm.env.clone());
     vm.lua.create_function(move |lua, name: String| {
-        let module = {
+        let mut module = {
             let required = required.borrow();
-            if let Some((_, value)) = required.done.iter().find(|(done, _)| *done == name) {
+            if let Some((_, value)) = required.added.iter().find(|(added, _)| *added == name) {
                 return Ok(value.clone());
             }
-            if required.open.contains(&name) {
-                let way = required.open.join(" → ");
+            let library = required.library.clone().unwrap_or_default();
+            let module = library.module(&name, required.folder.as_deref());
+            let module = module.map_err(|why| mlua::Error::runtime(format!("{why:#}")))?;
+            let is_same = |other: &Script| other.name == name && other.origin == module.origin;
+            if let Some((_, value)) = required.done.iter().find(|(done, _)| is_same(done)) {
+                return Ok(value.clone());
+            }
+            if required.open.iter().any(is_same) {
+                let way: Vec<&str> = required.open.iter().map(|open| &*open.name).collect();
+                let way = way.join(" → ");
                 return Err(mlua::Error::runtime(format!(
                     "modules require each other: {way} → {name}"
                 )));
             }
-            let library = required.library.clone().unwrap_or_default();
-            library.module(&name, required.folder.as_deref())
+            module
         };
-        let module = module.map_err(|why| mlua::Error::runtime(format!("{why:#}")))?;
-        required.borrow_mut().open.push(name.clone());
-        let value = in_sandbox(lua, &env, &module_chunk_name(&module), &module.text);
+        let text = std::mem::take(&mut module.text);
+        required.borrow_mut().open.push(module.clone());
+        let value = in_sandbox(lua, &env, &module_chunk_name(&module), &text);
         let mut required = required.borrow_mut();
         required.open.pop();
         let value = match value? {
             Value::Nil => Value::Boolean(true),
             value => value,
         };
-        required.done.push((name, value.clone()));
+        required.done.push((module, value.clone()));
         Ok(value)
     })
 }

@@ -21,6 +21,11 @@ pub struct Budget {
     refused: Cell<u64>,
 }
 
+/// The text of a report is larger than the budget.
+#[derive(Debug, thiserror::Error)]
+#[error("the text of the report is larger than {0} bytes (--aggregate-mem); shorten it")]
+pub struct TextTooLarge(usize);
+
 impl Default for Budget {
     fn default() -> Budget {
         Budget { size: Cell::new(BYTES), taken: Cell::new(0), refused: Cell::new(0) }
@@ -36,6 +41,14 @@ impl Budget {
     /// Returns the size in bytes.
     pub fn size(&self) -> usize {
         self.size.get()
+    }
+
+    /// Checks the size of a report's text, which is not taken from the budget but has its limit.
+    ///
+    /// # Errors
+    /// It is larger than the budget.
+    pub fn check_text(&self, bytes: usize) -> Result<(), TextTooLarge> {
+        if bytes <= self.size.get() { Ok(()) } else { Err(TextTooLarge(self.size.get())) }
     }
 
     /// Returns the bytes that are taken.

@@ -191,7 +191,7 @@ impl Histograms {
     /// Counts `value` for `key`.
     #[inline(always)]
     pub fn add(&mut self, key: &[Word], value: f64) {
-        if value.is_nan() {
+        if !value.is_finite() {
             self.losses.disordered += 1;
             return;
         }

@@ -127,3 +127,40 @@ fn a_monitor_that_cannot_be_a_source_is_refused_with_the_reason() {
     let why = refused(INNER, "function m.init() evsel('inner//', { count = true }) end");
     assert!(why.contains("inner: a monitor emits its events"), "{why}");
 }
+
+#[test]
+fn a_path_tells_a_script_nothing_about_other_files() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).expect("the file can be written");
+        path.display().to_string()
+    };
+    let paths = [
+        file("key", "password hunter2"),
+        file("config.lua", "password = 'hunter2'"),
+        folder.path().join("absent").display().to_string(),
+    ];
+    for path in paths {
+        let outer = format!(
+            "function m.init()
+               print(pcall(evsel.from, '{path}', emit))
+               print(tostring(rawget(_G or {{}}, 'password')))
+               evsel 's:x'
+             end"
+        );
+        let (_, out, err) = replay(INNER, &outer);
+        let said = out + &err;
+        let why = format!("{path}: failed to find a monitor with `emits` that can be read");
+        assert!(said.contains(&why) && !said.contains("hunter2"), "{said}");
+    }
+}
+
+#[test]
+fn a_file_that_is_loaded_cannot_take_events() {
+    let inner = INNER.replace("function m.init()", "evsel.from('inner', emit)\nfunction m.init()");
+    let (ok, _, err) = replay(&inner, "function m.init() evsel('inner//', emit) end");
+    assert!(!ok && err.contains("inner: inner.lua:3: call evsel in init"), "{err}");
+    let (ok, _, err) = replay(INNER, "evsel.from('inner', emit)");
+    assert!(!ok && err.contains("outer.lua:2: call evsel in init"), "{err}");
+}

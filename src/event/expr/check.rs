@@ -110,7 +110,12 @@ impl Checker<'_> {
             let Some(glob) = pattern.known() else {
                 return Err(Fault::new(b.at, "a glob must be a quoted literal: ~ \"kworker*\""));
             };
-            return Ok(CheckedExpr::Number(IntExpr::truth(text.matches(glob))));
+            // As in a filter, `!` before the glob inverts the result.
+            let condition = match glob.strip_prefix(b"!") {
+                Some(glob) => format!("(not {})", text.matches(glob)),
+                None => text.matches(glob),
+            };
+            return Ok(CheckedExpr::Number(IntExpr::truth(condition)));
         }
         match (self.check(a)?, self.check(b)?) {
             (CheckedExpr::Number(a), CheckedExpr::Number(b)) => {

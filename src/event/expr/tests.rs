@@ -38,6 +38,14 @@ fn values_that_fit_a_double_use_plain_arithmetic() {
 }
 
 #[test]
+fn an_exclamation_mark_before_a_glob_inverts_it_as_in_a_filter() {
+    let (matches, inverted) = (lua("comm ~ \"a*\""), lua("comm ~ \"!a*\""));
+    let condition = matches.strip_suffix(" and 1 or 0)").and_then(|text| text.strip_prefix('('));
+    let condition = condition.unwrap_or_else(|| panic!("{matches}"));
+    assert_eq!(inverted, format!("((not {condition}) and 1 or 0)"));
+}
+
+#[test]
 fn larger_values_are_computed_in_64_bits() {
     for (text, code) in [
         ("addr", "exact(i64(cast(U64, s.raw + 24)[0]))"),

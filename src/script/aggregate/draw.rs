@@ -99,9 +99,12 @@ impl TableParts<'_> {
             }
             mlua::Result::Ok(cells)
         };
-        let mut drawn = Vec::with_capacity(rows.len());
+        let (mut drawn, mut size) = (Vec::with_capacity(rows.len()), 0);
         for row in rows {
-            drawn.push(draw(row)?);
+            let row = draw(row)?;
+            size += row.iter().map(Cell::text_len).sum::<usize>();
+            self.shared.budget.check_text(size).map_err(mlua::Error::external)?;
+            drawn.push(row);
         }
         make_unique(&mut columns);
         Ok(Report::Table(Table {

@@ -20,7 +20,7 @@ pub(super) fn register(api: &Registry<'_>) -> mlua::Result<()> {
     let native = lua.create_table()?;
     native.set("count_of", count_of(lua, state)?)?;
     native.set("counted_instances", counted_instances(lua, state)?)?;
-    native.set("new_report", report::new_report(lua)?)?;
+    native.set("new_report", report::new_report(lua, &api.aggregates.shared().budget)?)?;
     api.trusted.run::<()>("counters", COUNTERS, native)?;
     api.publish(&["counters"])
 }

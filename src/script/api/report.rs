@@ -1,5 +1,7 @@
 //! Function `report`: tables that a script builds itself; see `prelude/report.lua`.
 
+use std::rc::Rc;
+
 use mlua::{Function, Lua, Table, Value};
 
 use super::registry::Registry;
@@ -8,6 +10,7 @@ use crate::base::report::metric::MetricKind;
 use crate::script::aggregate::column::{column_key, json_key, make_unique};
 use crate::script::dispatch::draw::ReportTable;
 use crate::script::vm::cell::cell;
+use crate::stat::budget::Budget;
 
 const REPORT: &str = include_str!("../prelude/report.lua");
 
@@ -17,7 +20,7 @@ const REPORT: &str = include_str!("../prelude/report.lua");
 /// The prelude failed to load.
 pub(super) fn register(api: &Registry<'_>) -> mlua::Result<()> {
     let native = api.lua().create_table()?;
-    native.set("new_report", new_report(api.lua())?)?;
+    native.set("new_report", new_report(api.lua(), &api.aggregates.shared().budget)?)?;
     api.trusted.run::<()>("report", REPORT, native)?;
     api.publish(&["report"])
 }
@@ -26,9 +29,10 @@ pub(super) fn register(api: &Registry<'_>) -> mlua::Result<()> {
 ///
 /// # Errors
 /// Lua is out of memory.
-pub(super) fn new_report(lua: &Lua) -> mlua::Result<Function> {
+pub(super) fn new_report(lua: &Lua, budget: &Rc<Budget>) -> mlua::Result<Function> {
+    let budget = budget.clone();
     lua.create_function(
-        |_, (title, columns, rows, name): (Value, Vec<Value>, Table, Option<String>)| {
+        move |_, (title, columns, rows, name): (Value, Vec<Value>, Table, Option<String>)| {
             let title = match title {
                 Value::String(text) => Some(text.to_string_lossy()),
                 _ => None,
@@ -36,13 +40,17 @@ pub(super) fn new_report(lua: &Lua) -> mlua::Result<Function> {
             let mut columns = columns.iter().map(column).collect::<mlua::Result<Vec<_>>>()?;
             make_unique(&mut columns);
             // One by one: mlua can hold at most some thousand references at once.
-            let rows = rows
-                .sequence_values::<Table>()
-                .map(|row| {
-                    let row = row?;
-                    (columns.iter().zip(1..)).map(|(c, i)| Ok(cell_of(c, row.get(i)?))).collect()
-                })
-                .collect::<mlua::Result<Vec<Vec<Cell>>>>()?;
+            let mut size = 0;
+            let cells = |row: mlua::Result<Table>| {
+                let row = row?;
+                let cells = columns.iter().zip(1..).map(|(c, i)| Ok(cell_of(c, row.get(i)?)));
+                let cells = cells.collect::<mlua::Result<Vec<Cell>>>()?;
+                size += cells.iter().map(Cell::text_len).sum::<usize>();
+                budget.check_text(size).map_err(mlua::Error::external)?;
+                Ok(cells)
+            };
+            let rows = rows.sequence_values::<Table>().map(cells);
+            let rows = rows.collect::<mlua::Result<Vec<Vec<Cell>>>>()?;
             let name = name.as_deref().or(title.as_deref());
             let name = json_key(name.unwrap_or_default(), "report");
             Ok(ReportTable(draw::Table {

@@ -1,7 +1,9 @@
 //! The monitors whose events another one takes: see `prelude/source.lua`.
 
+use std::path::Path;
 use std::rc::Rc;
 
+use anyhow::Context as _;
 use mlua::{Function, IntoLuaMulti, Lua, MultiValue, Table, Value};
 
 use super::evsel::{info_table, refuse};
@@ -11,6 +13,7 @@ use crate::decode::format::Format;
 use crate::event::kind::Event;
 use crate::script::context::leaf;
 use crate::script::context::state::ScriptState;
+use crate::script::load::library::{Library, Script, is_path};
 use crate::script::load::monitor::{Monitor, ScriptSource};
 use crate::script::load::source::{self, SourceOptions};
 use crate::script::option::value::{OptionValue, lua_name};
@@ -49,6 +52,10 @@ fn begin(api: &Registry<'_>, loader: ScriptLoader) -> mlua::Result<Function> {
     let (state, shared) = (api.state.clone(), api.aggregates.shared().clone());
     api.lua().create_function(move |lua, asked: Table| {
         let name: String = asked.get("name")?;
+        // Before the file runs: it may ask for itself.
+        if loader.is_running() || state.borrow().declarer.is_none() {
+            return refuse(lua, "call evsel in init: no event is opened while a file is loaded");
+        }
         let (monitor, parsed) = match load(lua, &loader, &name, &asked) {
             Ok(loaded) => loaded,
             Err(why) => return refuse(lua, &format!("{why:#}")),
@@ -68,10 +75,8 @@ fn begin(api: &Registry<'_>, loader: ScriptLoader) -> mlua::Result<Function> {
             let why = "it watches whole CPUs; omit -p, -t and --cgroup, or add -a";
             return refuse(lua, &format!("{name}: {why}"));
         }
-        let Some(declarer) = &state.declarer else {
-            return refuse(lua, "call evsel in init: no event is opened while a file is loaded");
-        };
-        if let Err(why) = declarer.begin_source(&monitor.name, parsed.rate) {
+        let begun = state.declarer.as_ref().map(|it| it.begin_source(&monitor.name, parsed.rate));
+        if let Some(Err(why)) = begun {
             return refuse(lua, &why);
         }
         let mut evsels = state.evsels.borrow_mut();
@@ -108,7 +113,7 @@ fn load(
     name: &str,
     asked: &Table,
 ) -> anyhow::Result<(Monitor, SourceOptions)> {
-    let script = loader.library().find(name)?;
+    let script = found(&loader.library(), name)?;
     let returned = loader
         .run(lua, &script)
         .map_err(|why| anyhow::anyhow!("{name}: {}", describe(&why).message))?;
@@ -133,6 +138,22 @@ fn load(
     }
     let parsed = source::parse(&monitor, words)?;
     Ok((monitor, parsed))
+}
+
+/// Returns the monitor of a path or a name. Other files stay unknown to scripts: a file is run only
+/// if its text has `emits`, and the error is the same for all that are not.
+fn found(library: &Library, name: &str) -> anyhow::Result<Script> {
+    if !is_path(name) {
+        return library.find(name);
+    }
+    let script =
+        library.at_path(Path::new(name)).ok().filter(|script| script.text.contains("emits"));
+    script.with_context(|| {
+        format!(
+            "{name}: failed to find a monitor with `emits` that can be read (by root, only if \
+             other users cannot write it)"
+        )
+    })
 }
 
 /// Returns the options of a script's table as words: `{ freq = 200 }` as `--freq=200`.

@@ -91,7 +91,8 @@ impl Host {
     /// include the ends of states that are open now. No LOST record follows if nothing else happens
     /// on that CPU, as at the end of a burst.
     pub fn lost_so_far(&mut self, count: u64) {
-        if count > self.coverage.lost {
+        if count > self.coverage.lost.max(self.lost_before) {
+            self.lost_before = count;
             let now = self.context.with(|context| context.now);
             self.aggregates.drop_before(now);
         }

@@ -305,7 +305,7 @@ impl Library {
 }
 
 /// Returns whether the argument is a path, so that it is not searched for.
-fn is_path(name_or_path: &str) -> bool {
+pub(in crate::script) fn is_path(name_or_path: &str) -> bool {
     name_or_path.contains('/') || name_or_path.ends_with(".lua")
 }
 

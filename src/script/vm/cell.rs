@@ -5,9 +5,21 @@ use mlua::{Table, Value};
 use crate::base::report::draw::Cell;
 use crate::base::text::message::utf8;
 
-/// Converts a script's value to a cell.
+/// Longest text of a cell, in bytes of the script's string. Lua holds a string once; each cell has
+/// a copy.
+const TEXT_MAX: usize = 64 << 10;
+
+/// Largest text of a row's cells together, in bytes.
+const ROW_MAX: usize = 16 << 20;
+
+/// Converts a script's value to a cell. Longer text than 64 KiB is cut.
 pub(in crate::script) fn cell(value: Value) -> Cell {
     match value {
+        Value::String(s) if s.as_bytes().len() > TEXT_MAX => {
+            let bytes = s.as_bytes();
+            let (start, rest) = bytes.split_at(TEXT_MAX);
+            Cell::Text(format!("{}... ({} more bytes)", utf8(start), rest.len()))
+        }
         Value::Nil => Cell::Empty,
         Value::Integer(n) => Cell::Int(i128::from(n)),
         Value::Number(n) => Cell::from(n),
@@ -22,10 +34,15 @@ pub(in crate::script) fn cell(value: Value) -> Cell {
 /// # Errors
 /// A key is not text.
 pub(in crate::script) fn named(table: &Table) -> mlua::Result<Vec<(String, Cell)>> {
-    let mut all = Vec::new();
+    let (mut all, mut size) = (Vec::new(), 0);
     for pair in table.pairs::<String, Value>() {
         let (name, value) = pair?;
-        all.push((name, cell(value)));
+        let cell = cell(value);
+        size += name.len() + cell.text_len();
+        if size > ROW_MAX {
+            return Err(mlua::Error::runtime("the texts of one row are larger than 16 MiB"));
+        }
+        all.push((name, cell));
     }
     all.sort_by(|a, b| a.0.cmp(&b.0));
     Ok(all)
@@ -34,6 +51,20 @@ pub(in crate::script) fn named(table: &Table) -> mlua::Result<Vec<(String, Cell)
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn text_is_bounded() {
+        let lua = mlua::Lua::new();
+        let long = Value::String(lua.create_string("x".repeat(TEXT_MAX + 5)).unwrap());
+        let Cell::Text(text) = cell(long.clone()) else { panic!("no text") };
+        assert!(text.ends_with("xx... (5 more bytes)") && text.len() < TEXT_MAX + 30);
+        let table = lua.create_table().unwrap();
+        for i in 0..300 {
+            table.set(format!("field{i}"), long.clone()).unwrap();
+        }
+        let why = named(&table).unwrap_err().to_string();
+        assert!(why.contains("larger than 16 MiB"), "{why}");
+    }
 
     #[test]
     fn bytes_that_are_not_utf_8_stay_distinct() {

@@ -29,15 +29,27 @@ impl ScriptLoader {
         self.required.borrow().library.clone().unwrap_or_default()
     }
 
+    /// Returns whether [`ScriptLoader::run`] runs a script.
+    pub(in crate::script) fn is_running(&self) -> bool {
+        self.required.borrow().is_loading
+    }
+
     /// Runs a script and returns its first result. Meanwhile `require` searches beside the script.
     ///
     /// # Errors
     /// The text failed to compile or run.
     pub(in crate::script) fn run(&self, lua: &Lua, script: &Script) -> mlua::Result<Value> {
         let folder = script.folder().map(PathBuf::from);
-        let before = std::mem::replace(&mut self.required.borrow_mut().folder, folder);
+        let before = {
+            let mut required = self.required.borrow_mut();
+            (
+                std::mem::replace(&mut required.folder, folder),
+                std::mem::replace(&mut required.is_loading, true),
+            )
+        };
         let result = in_sandbox(lua, &self.env, &script.chunk_name(), &script.text);
-        self.required.borrow_mut().folder = before;
+        let mut required = self.required.borrow_mut();
+        (required.folder, required.is_loading) = before;
         result
     }
 }

@@ -240,6 +240,14 @@ fn require_finds_modules_beside_the_script_runs_them_once_and_reports_cycles() {
     assert_eq!(error("require 'a'"), "b.lua:1: modules require each other: a → b → a");
     assert_eq!(error("require 'broken'"), "broken.lua:2: inside");
     assert_eq!(error("require 'onse'"), "main.lua:1: no module 'onse'; did you mean 'once'?");
+    // Each folder has its own module of a name.
+    std::fs::create_dir(folder.path().join("other")).unwrap();
+    write("other/once.lua", "return { n = 5 }");
+    write("other/main.lua", "return require('once').n");
+    let other = library.find(folder.path().join("other/main.lua").to_str().unwrap()).unwrap();
+    let got = vm.loader().run(vm.lua(), &other).unwrap();
+    assert_eq!(got.as_i64(), Some(5));
+    assert_eq!(text(&vm, "return tostring(require('once').n)"), "1");
     for bad in ["../once", "..", ".once", "a..b", "/etc/x", ""] {
         assert!(error(&format!("require '{bad}'")).contains("is not a module name"), "{bad}");
     }
