@@ -1,7 +1,8 @@
 //! Tasks: the name, process and parent of each thread, from the side-band records.
 //!
 //! Filled from FORK, COMM and EXIT records, and from one snapshot of the tasks that ran before. The
-//! snapshot is read while records already arrive, and never overwrites a name from a record. A run
+//! snapshot is read while records already arrive, and never overwrites a name from a record; nor
+//! does the FORK record of a task that the snapshot has named since overwrite that name. A run
 //! that does not order its records may handle those of one task, which came from several CPUs, in
 //! another order: an older record never replaces what a newer one has set. An ended task is kept
 //! until [`GRACE`] others have ended after it, so that an event handled late still finds its name;
@@ -18,9 +19,12 @@ use std::{
 
 use hashbrown::HashMap;
 
+use name::Name;
+
 pub mod cgroups;
 pub mod containers;
 pub mod maps;
+mod name;
 pub mod objects;
 pub mod programs;
 #[cfg(test)]
@@ -67,6 +71,8 @@ pub struct ExistingTask<'a> {
 
 /// The known tasks of the machine.
 pub struct Tasks {
+    /// Time at which the last snapshot was complete, in nanoseconds of the run.
+    snapshot_end: f64,
     known: HashMap<u32, Task, BuildHasherDefault<TidHasher>>,
     /// The idle task of each CPU.
     idle: Vec<Name>,
@@ -116,6 +122,7 @@ impl Tasks {
         let buckets =
             if buckets.is_power_of_two() { buckets } else { buckets.next_power_of_two() / 2 };
         Tasks {
+            snapshot_end: f64::NEG_INFINITY,
             known: HashMap::default(),
             idle: (0..cpus).map(|cpu| Name::new(format!("swapper/{cpu}").as_bytes())).collect(),
             ended: VecDeque::with_capacity(GRACE + 1),
@@ -126,7 +133,9 @@ impl Tasks {
     }
 
     /// Adds the tasks that ran before the records began. A name or parent from a record stays.
-    pub fn snapshot<'a>(&mut self, running: impl IntoIterator<Item = ExistingTask<'a>>) {
+    /// `end` is the time at which the last one was read, in nanoseconds of the run.
+    pub fn snapshot<'a>(&mut self, running: impl IntoIterator<Item = ExistingTask<'a>>, end: f64) {
+        self.snapshot_end = end;
         for task in running {
             let comm = Some(Name::new(task.comm));
             let parent = Link { pid: task.parent_pid, birth: 0 };
@@ -147,7 +156,8 @@ impl Tasks {
     }
 
     /// Handles a FORK record, with its time in nanoseconds of the run. The new task has its parent
-    /// thread's name until it changes it.
+    /// thread's name until it changes it. If it is in a snapshot that was read since, it has the
+    /// name from there: the parent may have changed its own in between.
     pub fn on_fork(&mut self, fork: Fork, time: f64) {
         let by = self.known.get(&fork.parent_tid);
         let comm = by.and_then(|t| t.comm);
@@ -156,8 +166,11 @@ impl Tasks {
         } else {
             self.link(fork.parent_pid)
         };
-        let later = self.known.get_mut(&fork.tid).filter(|t| !t.is_forked && t.time > time);
-        if let Some(task) = later {
+        let snapshot_end = self.snapshot_end;
+        let is_newer =
+            |t: &Task| t.time > time || !t.from_record && !t.ended && time <= snapshot_end;
+        let newer = self.known.get_mut(&fork.tid).filter(|t| !t.is_forked && is_newer(t));
+        if let Some(task) = newer {
             task.comm = task.comm.or(comm);
             (task.pid, task.parent, task.is_forked) = (fork.pid, parent, true);
             return;
@@ -192,6 +205,30 @@ impl Tasks {
                 self.insert(tid, task);
             }
         }
+    }
+
+    /// Handles the COMM record of a process that executed a program. Its other threads have ended,
+    /// and its first thread continues. If that had ended, another thread executed the program and
+    /// got its id: returns the threads that have ended without a record, which is that thread.
+    pub fn on_exec(&mut self, pid: u32, comm: &[u8], time: f64) -> Vec<u32> {
+        let first = self.known.get(&pid);
+        let Some(birth) = first.filter(|t| t.ended && t.time <= time).map(|t| t.birth) else {
+            self.on_comm(pid, pid, comm, time);
+            return Vec::new();
+        };
+        let is_replaced =
+            |t: &Task, tid: u32| t.pid == pid && tid != pid && !t.ended && t.time <= time;
+        let replaced = self.known.iter().filter(|(tid, task)| is_replaced(task, **tid));
+        let replaced: Vec<u32> = replaced.map(|(tid, _)| *tid).collect();
+        if !replaced.is_empty()
+            && let Some(task) = self.known.get_mut(&pid)
+        {
+            task.ended = false;
+            self.ended.retain(|ended| *ended != (pid, birth));
+        }
+        replaced.iter().for_each(|tid| self.on_exit(*tid, pid, time));
+        self.on_comm(pid, pid, comm, time);
+        replaced
     }
 
     /// Handles the EXIT record of a thread.
@@ -332,27 +369,6 @@ impl Task {
             ended: false,
             time: f64::NEG_INFINITY,
         }
-    }
-}
-
-/// A name of `TASK_COMM_LEN` bytes (include/linux/sched.h): at most 15 bytes, padded with NULs. A
-/// copy of all 16 bytes costs a fifth of a copy of only the bytes in use.
-#[derive(Clone, Copy)]
-struct Name([u8; 16]);
-
-impl Name {
-    /// Keeps the bytes before the first NUL, at most 15.
-    fn new(text: &[u8]) -> Name {
-        let mut bytes = [0; 16];
-        let name = text.iter().take(15).take_while(|byte| **byte != 0);
-        bytes.iter_mut().zip(name).for_each(|(into, byte)| *into = *byte);
-        Name(bytes)
-    }
-
-    #[inline]
-    fn bytes(&self) -> &[u8] {
-        let len = self.0.iter().position(|byte| *byte == 0).unwrap_or(15);
-        &self.0[..len]
     }
 }
 

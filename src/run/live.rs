@@ -42,7 +42,6 @@ use crate::sys::child::Workload;
 use crate::sys::sched::{self, RtBoost};
 use crate::sys::signal;
 use crate::sys::streams;
-use crate::sys::tasks::any_alive;
 
 pub(super) fn run(
     mut host: Host,
@@ -243,7 +242,7 @@ fn watch(
         let typed = live.wait(wait.ceil() as i32)?;
         let over = match &mut workload {
             Some(workload) => workload.try_wait()?.is_some(),
-            None => tasks.is_some_and(|tids| !any_alive(tids)),
+            None => tasks.is_some_and(|tids| live.have_ended(tids)),
         };
         if over && workload.is_none() {
             host.context().note(Level::Info, "the watched tasks have ended");

@@ -20,6 +20,9 @@ use crate::sys::clock::wall_and_monotonic;
 use crate::sys::tasks::{process_of, task_names};
 use crate::task::Tasks;
 
+/// Time at which a run begins, in nanoseconds: after its tasks are read, before its first event.
+const RUN_BEGIN: f64 = 0.0;
+
 /// Returns the request for the source, in which these CPUs have rings.
 pub(super) fn source_request(
     host: &mut Host,
@@ -99,7 +102,7 @@ pub(super) fn prepare_naming(
 /// are first looked up. Warns about lists of names that no task has, unless a workload starts.
 pub(super) fn read_tasks(host: &Host, source: &SourceRequest, is_workload: bool) {
     let (context, names) = (host.context(), task_names());
-    context.change_tasks(|tasks| tasks.snapshot(names.iter().map(existing_task)));
+    context.change_tasks(|tasks| tasks.snapshot(names.iter().map(existing_task), RUN_BEGIN));
     if let Some(programs) = context.programs() {
         let tasks = source.tasks.iter().flatten().filter(|_| !source.workload);
         let watched: BTreeSet<i32> = tasks.filter_map(|tid| process_of(*tid).ok()).collect();

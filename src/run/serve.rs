@@ -35,7 +35,6 @@ use crate::source::live::Live;
 use crate::sys::sched::RtBoost;
 use crate::sys::signal;
 use crate::sys::streams;
-use crate::sys::tasks::any_alive;
 pub use loading::ServedMonitor;
 
 /// Runs monitors until the run ends. `request` has the common options, which apply to all.
@@ -161,7 +160,7 @@ impl ServedRun {
             let due = self.schedule.next(&self.served.host) - self.live.horizon();
             let due = due.min(self.schedule.end - self.live.now());
             self.live.wait((due / 1e6).clamp(0.0, pace.wait_ms()).ceil() as i32)?;
-            let over = tasks.is_some_and(|tids| !any_alive(tids));
+            let over = tasks.is_some_and(|tids| self.live.have_ended(tids));
             if over {
                 context.note(Level::Info, "the watched tasks have ended");
             }

@@ -32,10 +32,12 @@ use super::sink::Sink;
 use crate::base::report::draw::Stamp;
 use crate::decode::clock::Clock;
 use crate::order::Order;
+use crate::sys::attr::EVERY_TASK;
 use crate::sys::clock::{monotonic_ns, wall_and_monotonic};
 use crate::sys::cpus::online_cpus;
 use crate::sys::poll::Poller;
 use crate::sys::progress::Progress;
+use crate::sys::tasks::any_alive;
 use cpu_times::CpuTimes;
 use std::os::fd::AsFd;
 use unscheduled::Unscheduled;
@@ -185,6 +187,14 @@ impl Live {
     /// Returns whether only some tasks are watched.
     pub fn watches_tasks(&self) -> bool {
         self.tasks.is_some()
+    }
+
+    /// Returns whether the watched threads have ended. One that has executed a program may have the
+    /// number of its process: there is no record of its end under the old one.
+    pub fn have_ended(&self, tids: &[i32]) -> bool {
+        let has_ends = self.opened.owner_tid == EVERY_TASK && !self.opened.rings.is_empty();
+        let tasks = self.tasks.as_ref().filter(|_| has_ends);
+        !any_alive(tids) && !tasks.is_some_and(WatchedTasks::have_continued)
     }
 
     /// Enables the records of tasks, so that a snapshot taken after this misses none.

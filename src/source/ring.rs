@@ -8,6 +8,7 @@ pub(super) mod delivery;
 pub(super) mod fill;
 pub(super) mod group_counts;
 pub(super) mod ids;
+pub(super) mod lone_threads;
 pub(super) mod loss_window;
 pub(super) mod openings;
 pub(super) mod presence;

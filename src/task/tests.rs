@@ -14,7 +14,7 @@ fn fork(tid: u32, parent: u32) -> Fork {
 fn shell() -> Tasks {
     let mut tasks = Tasks::new(2);
     // The child before its parent, as a snapshot may have it.
-    tasks.snapshot([process(10, 1, "bash"), process(1, 0, "systemd")]);
+    tasks.snapshot([process(10, 1, "bash"), process(1, 0, "systemd")], -100.0);
     tasks
 }
 
@@ -47,13 +47,60 @@ fn a_snapshot_does_not_overwrite_a_record() {
     let mut tasks = Tasks::new(1);
     tasks.on_comm(20, 20, b"new", 0.0);
     tasks.on_fork(fork(21, 19), 0.0);
-    tasks.snapshot([process(20, 1, "old"), process(21, 1, "child"), process(22, 1, "other")]);
+    let names = [process(20, 1, "old"), process(21, 1, "child"), process(22, 1, "other")];
+    tasks.snapshot(names, 0.0);
     assert_eq!(tasks.comm(20), Some(&b"new"[..]));
     assert_eq!(tasks.parent(20), Some(1));
     // A record that gave no name leaves it to the snapshot; its parent stays.
     assert_eq!((tasks.comm(21), tasks.parent(21)), (Some(&b"child"[..]), Some(19)));
-    tasks.snapshot([process(22, 1, "renamed")]);
+    tasks.snapshot([process(22, 1, "renamed")], 0.0);
     assert_eq!(tasks.comm(22), Some(&b"renamed"[..]));
+}
+
+#[test]
+fn a_fork_before_the_snapshot_does_not_overwrite_its_name() {
+    let mut tasks = Tasks::new(1);
+    // The shell forked both at -20, executed make at -15, and was read at -10.
+    tasks.snapshot([process(20, 1, "make"), process(21, 20, "sh"), process(22, 20, "ls")], -10.0);
+    tasks.on_fork(fork(21, 20), -20.0);
+    assert_eq!((tasks.comm(21), tasks.parent(21)), (Some(&b"sh"[..]), Some(20)));
+    // A later record has a newer name, and a later task with its id another one.
+    tasks.on_comm(21, 21, b"cc", 5.0);
+    assert_eq!(tasks.comm(21), Some(&b"cc"[..]));
+    tasks.on_fork(fork(22, 20), 5.0);
+    assert_eq!(tasks.comm(22), Some(&b"make"[..]));
+}
+
+#[test]
+fn a_process_keeps_its_parent_when_another_thread_executes() {
+    let mut tasks = shell();
+    tasks.on_fork(fork(11, 10), 0.0);
+    for tid in [12, 13] {
+        tasks.on_fork(Fork { tid, pid: 11, parent_tid: 11, parent_pid: 11 }, 1.0);
+    }
+    tasks.on_fork(fork(14, 11), 1.0);
+    tasks.on_exit(13, 11, 2.0);
+    tasks.on_exit(11, 11, 2.0);
+    assert_eq!(tasks.on_exec(11, b"sleep", 3.0), [12]);
+    assert_eq!((tasks.comm(11), tasks.parent(11)), (Some(&b"sleep"[..]), Some(10)));
+    assert_eq!(tasks.ancestry(14).collect::<Vec<_>>(), [14, 11, 10, 1]);
+    // The program lives, and the old id of its thread is forgotten.
+    for tid in 1000..1000 + GRACE as u32 {
+        tasks.on_fork(fork(tid, 1), 4.0);
+        tasks.on_exit(tid, tid, 4.0);
+    }
+    assert_eq!((tasks.comm(11), tasks.comm(12)), (Some(&b"sleep"[..]), None));
+    // The first thread executes the next one.
+    assert_eq!(tasks.on_exec(11, b"true", 5.0), [0; 0]);
+    assert_eq!((tasks.comm(11), tasks.parent(11)), (Some(&b"true"[..]), Some(10)));
+}
+
+#[test]
+fn an_exec_of_an_ended_process_is_that_of_another_one() {
+    let mut tasks = shell();
+    tasks.on_exit(10, 10, 0.0);
+    assert_eq!(tasks.on_exec(10, b"cron", 1.0), [0; 0]);
+    assert_eq!((tasks.comm(10), tasks.parent(10)), (Some(&b"cron"[..]), None));
 }
 
 #[test]
@@ -135,7 +182,7 @@ fn ancestry_leads_from_the_thread_to_init() {
 #[test]
 fn ancestry_ends_at_a_cycle_of_parents() {
     let mut tasks = Tasks::new(1);
-    tasks.snapshot([process(5, 6, "a"), process(6, 5, "b")]);
+    tasks.snapshot([process(5, 6, "a"), process(6, 5, "b")], 0.0);
     assert_eq!(tasks.ancestry(5).count(), GENERATIONS);
 }
 

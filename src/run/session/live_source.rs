@@ -151,7 +151,7 @@ impl LiveSource {
         let processors = self.source_request.cpus.last().map_or(0, |cpu| *cpu as usize + 1);
         let names = task_names();
         let mut tasks = Tasks::new(processors);
-        tasks.snapshot(names.iter().map(existing_task));
+        tasks.snapshot(names.iter().map(existing_task), self.live.now());
         context.set_tasks(tasks);
         name_stacks(context, request.options.lines);
         context.set_clock(*self.live.clock());

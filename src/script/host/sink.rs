@@ -18,6 +18,22 @@ use crate::sys::signal;
 use crate::task::Fork;
 
 impl Host {
+    /// Updates the known tasks by a new name. If it is that of an executed program, drops the open
+    /// states of a thread that has ended by the exec without a record.
+    fn rename(&mut self, side: &SideBand<'_>) {
+        let SideBandKind::Comm { pid, tid, comm, exec } = side.what else { return };
+        let replaced = self.context.with(|context| {
+            if exec && tid == pid {
+                return context.tasks.on_exec(pid, comm, side.time);
+            }
+            context.tasks.on_comm(tid, pid, comm, side.time);
+            Vec::new()
+        });
+        replaced.into_iter().for_each(|tid| self.aggregates.drop_task(tid));
+        self.context.with(|context| context.tap_task(tid));
+        self.aggregates.rename_task(tid);
+    }
+
     /// Calls the callbacks for a task's record. Skips callbacks for watched tasks if the task is
     /// not watched.
     fn call_side(
@@ -216,13 +232,12 @@ impl Sink for Host {
 
     fn side(&mut self, side: SideBand<'_>) {
         self.follow(&side);
-        let tasks = |work: &mut dyn FnMut(&mut crate::task::Tasks)| {
-            self.context.with(|context| work(&mut context.tasks));
-        };
         match side.what {
             SideBandKind::Fork { pid, tid, parent_pid, parent_tid } => {
-                tasks(&mut |t| t.on_fork(Fork { tid, pid, parent_tid, parent_pid }, side.time));
-                self.context.with(|context| context.tap_task(tid));
+                self.context.with(|context| {
+                    context.tasks.on_fork(Fork { tid, pid, parent_tid, parent_pid }, side.time);
+                    context.tap_task(tid);
+                });
                 // The thread id may be a reused one with state that was opened after the record of
                 // the previous thread's end.
                 self.aggregates.forget_task(tid);
@@ -239,9 +254,7 @@ impl Sink for Host {
                 );
             }
             SideBandKind::Comm { pid, tid, comm, exec } => {
-                tasks(&mut |t| t.on_comm(tid, pid, comm, side.time));
-                self.context.with(|context| context.tap_task(tid));
-                self.aggregates.rename_task(tid);
+                self.rename(&side);
                 let of_exec: fn(&Callbacks) -> &Option<Rc<Callback>> = |all| &all.on_exec;
                 let lua = self.vm.lua().clone();
                 let of_comm: fn(&Callbacks) -> &Option<Rc<Callback>> = |all| &all.on_comm;

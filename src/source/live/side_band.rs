@@ -77,7 +77,7 @@ impl Live {
                 let (pid, tid, parent_pid, parent_tid) = (r.pid, r.tid, r.ppid, r.ptid);
                 let fork = SideBandKind::Fork { pid, tid, parent_pid, parent_tid };
                 let fork = of(parent_tid, fork);
-                self.tasks.iter_mut().for_each(|tasks| tasks.on_fork(tid, parent_tid));
+                self.tasks.iter_mut().for_each(|tasks| tasks.on_fork(tid, pid, parent_tid));
                 sink.side(fork);
             }
             Ok(Record::Exit(r)) => {

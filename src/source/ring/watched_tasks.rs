@@ -13,9 +13,10 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
+use super::lone_threads::LoneThreads;
 use crate::base::text::units::counted;
 use crate::sys::cgroup_threads::CgroupThreads;
-use crate::sys::tasks::threads_of;
+use crate::sys::tasks::{any_alive, process_of, threads_of};
 
 /// Ended threads that are still watched: far more than can be exiting at a time, far fewer than it
 /// takes until a thread ID is reused.
@@ -33,6 +34,8 @@ pub(in crate::source) struct WatchedTasks {
     /// The threads that ended last, with their birth numbers: the thread ID may have been reused.
     ended: VecDeque<(u32, u64)>,
     born: u64,
+    /// Those whose process has a first thread that is not watched.
+    lone: LoneThreads,
     /// The control groups whose threads are watched.
     cgroups: Option<CgroupThreads>,
     /// The thread of a workload that has not executed its program yet; watched from then on.
@@ -59,11 +62,15 @@ struct Listed {
 impl WatchedTasks {
     /// Watches these threads.
     pub(in crate::source) fn of(tids: impl Iterator<Item = u32>) -> WatchedTasks {
-        let births = tids.map(|tid| (tid, 0)).collect();
+        let births: HashMap<u32, u64> = tids.map(|tid| (tid, 0)).collect();
+        let process_of = |tid: &u32| process_of(tid.cast_signed()).map(i32::cast_unsigned).ok();
+        let lone = births.keys().filter_map(|tid| Some((*tid, process_of(tid)?)));
+        let lone = LoneThreads::of(lone.filter(|(_, process)| !births.contains_key(process)));
         WatchedTasks {
             births,
             ended: VecDeque::new(),
             born: 0,
+            lone,
             cgroups: None,
             awaited: None,
             unknown: HashSet::new(),
@@ -124,6 +131,8 @@ impl WatchedTasks {
         if let Some(birth) = self.births.get_mut(&tid) {
             self.born += 1;
             *birth = self.born;
+        } else if self.lone.on_exec(tid) {
+            self.watch(tid);
         }
         // Records of its group follow, but callbacks for this record come before them.
         self.look_up(tid);
@@ -240,9 +249,16 @@ impl WatchedTasks {
         self.births.contains_key(&tid)
     }
 
+    /// Returns whether a selected thread may have continued as the first one of its process, by an
+    /// exec, and lives. If the record of its end is lost, this holds until its process ends.
+    pub(in crate::source) fn have_continued(&self) -> bool {
+        any_alive(&self.lone.processes())
+    }
+
     /// Handles a fork: a child of a watched thread is watched. Another new thread is not, even if a
     /// watched thread had its ID before.
-    pub(in crate::source) fn on_fork(&mut self, tid: u32, parent: u32) {
+    pub(in crate::source) fn on_fork(&mut self, tid: u32, pid: u32, parent: u32) {
+        self.lone.on_fork(tid, pid, parent);
         if !self.is_reported {
             self.look_up(parent);
         }
@@ -257,6 +273,9 @@ impl WatchedTasks {
     /// Handles an exit.
     pub(in crate::source) fn on_exit(&mut self, tid: u32) {
         self.unfollowed += u64::from(self.unknown.remove(&tid));
+        if let Some(process) = self.lone.on_exit(tid) {
+            self.births.remove(&process);
+        }
         let Some(birth) = self.births.get(&tid) else { return };
         self.ended.push_back((tid, *birth));
         if self.ended.len() > ENDED
@@ -275,9 +294,9 @@ mod tests {
     #[test]
     fn children_of_watched_threads_are_watched() {
         let mut tasks = WatchedTasks::of([5].into_iter());
-        tasks.on_fork(6, 5);
-        tasks.on_fork(7, 6);
-        tasks.on_fork(8, 1);
+        tasks.on_fork(6, 6, 5);
+        tasks.on_fork(7, 7, 6);
+        tasks.on_fork(8, 8, 1);
         let watched = [5, 6, 7, 8].map(|tid| tasks.contains(tid));
         assert_eq!(watched, [true, true, true, false]);
     }
@@ -285,11 +304,11 @@ mod tests {
     #[test]
     fn a_workload_is_watched_from_its_exec_on() {
         let mut tasks = WatchedTasks::from_exec_of(5);
-        tasks.on_fork(6, 5);
+        tasks.on_fork(6, 6, 5);
         tasks.on_exec(6);
         assert!(!tasks.contains(5) && !tasks.contains(6));
         tasks.on_exec(5);
-        tasks.on_fork(7, 5);
+        tasks.on_fork(7, 7, 5);
         assert!(tasks.contains(5) && tasks.contains(7) && !tasks.contains(6));
     }
 
@@ -299,10 +318,26 @@ mod tests {
         tasks.on_exit(5);
         tasks.on_exec(5);
         for tid in 100..100 + 2 * ENDED as u32 {
-            tasks.on_fork(tid, 6);
+            tasks.on_fork(tid, tid, 6);
             tasks.on_exit(tid);
         }
         assert!(tasks.contains(5) && !tasks.contains(100));
+    }
+
+    #[test]
+    fn a_thread_that_executes_a_program_is_watched_as_its_process() {
+        let watched = || WatchedTasks {
+            lone: LoneThreads::of([(6, 5)].into_iter()),
+            ..WatchedTasks::of([6].into_iter())
+        };
+        let (mut executes, mut ends, mut ends_late) = (watched(), watched(), watched());
+        executes.on_exec(5);
+        ends.on_exit(6);
+        ends.on_exec(5);
+        ends_late.on_exec(5);
+        ends_late.on_exit(6);
+        let are_watched = [executes, ends, ends_late].map(|tasks| tasks.contains(5));
+        assert_eq!(are_watched, [true, false, false]);
     }
 
     #[test]
@@ -330,22 +365,22 @@ mod tests {
     #[test]
     fn a_reused_thread_id_is_not_watched() {
         let mut tasks = WatchedTasks::of([5].into_iter());
-        tasks.on_fork(6, 5);
+        tasks.on_fork(6, 6, 5);
         tasks.on_exit(6);
         assert!(tasks.contains(6), "it is switched out once more");
         assert_eq!(tasks.living().collect::<Vec<_>>(), [5]);
-        tasks.on_fork(6, 1);
+        tasks.on_fork(6, 6, 1);
         assert!(!tasks.contains(6));
     }
 
     #[test]
     fn a_watched_thread_with_a_reused_id_stays_watched() {
         let mut tasks = WatchedTasks::of([5].into_iter());
-        tasks.on_fork(6, 5);
+        tasks.on_fork(6, 6, 5);
         tasks.on_exit(6);
-        tasks.on_fork(6, 5);
+        tasks.on_fork(6, 6, 5);
         for tid in 100..2000 {
-            tasks.on_fork(tid, 5);
+            tasks.on_fork(tid, tid, 5);
             tasks.on_exit(tid);
         }
         assert!(tasks.contains(6) && tasks.contains(5) && !tasks.contains(100));
