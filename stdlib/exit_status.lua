@@ -9,12 +9,17 @@ local NOT_FATAL = { CHLD = true, CONT = true, STOP = true, TSTP = true, TTIN = t
 -- Maximum number of tasks whose last signal is remembered.
 local TASKS = 65536
 
---- Follows the ends of the watched processes. Calls `ended(e, status)` when the first thread of a
---- process ends; `status` is the exit code as a number, the name of a signal (`TERM`), or nil if
---- the call or signal was not seen.
+--- Follows the ends of the watched processes. Calls `ended(e, status)` when the last thread of a
+--- process ends; before Linux 6.16, whose events do not show which one is the last, when the first
+--- thread ends. `status` is the exit code as a number, the name of a signal (`TERM`), or nil if the
+--- call or signal was not seen.
 ---
----     exit_status.watch(function(e, status) ends:add(e._comm, status or "?") end)
+--- Returns a function to call when a process executes a program: a thread other than the first one
+--- has then killed the first one, without the end of the process.
+---
+---     exit_status.watch(function(e, status) ends:add(e._pid, status or "?") end)
 ---@param ended fun(e: perilune.Sample, status: integer|string|nil)
+---@return fun(pid: integer) executed
 function exit_status.watch(ended)
   local codes, signals, generated, tasks = {}, {}, {}, 0
   local function exits(e) codes[e._pid] = bit.band(e.error_code, 0xff) end
@@ -38,14 +43,17 @@ function exit_status.watch(ended)
     if name == "KILL" then name = generated[e._tid] or generated[e._pid] or name end
     if not NOT_FATAL[name] then signals[e._pid] = name end
   end)
-  evsel("sched:sched_process_exit", function(e)
+  local is_last = function(e) return e._tid == e._pid end
+  local exit = evsel("sched:sched_process_exit", function(e)
+    if not is_last(e) then return end
     local pid = e._pid
-    if e._tid ~= pid then return end
     if generated[pid] then generated[pid], tasks = nil, tasks - 1 end
     local status = codes[pid] or signals[pid]
     codes[pid], signals[pid] = nil, nil
     ended(e, status)
   end)
+  if exit.fields.group_dead then is_last = function(e) return e.group_dead ~= 0 end end
+  return function(pid) codes[pid], signals[pid] = nil, nil end
 end
 
 return exit_status

@@ -11,6 +11,7 @@ live_tests! {
     each_program_is_printed_with_its_arguments_and_exit_code,
     a_program_that_still_runs_at_the_end_is_in_a_table,
     arguments_of_short_programs_are_read_in_time,
+    a_program_has_the_name_and_the_parent_that_it_had,
 }
 
 fn shell(line: &str) -> Child {
@@ -45,6 +46,22 @@ fn each_program_is_printed_with_its_arguments_and_exit_code() {
         // The sleep is a program of its own, whose parent is the shell.
         assert_eq!(run.of("row").filter(|row| row["ppid"] == pid).count(), 1, "{:?}", run.objects);
     }
+    run.is_complete();
+}
+
+fn a_program_has_the_name_and_the_parent_that_it_had() {
+    let tool = Tool::attach(&["execs"]);
+    // The shell ends at once. The one that it forked is an orphan when it executes its programs.
+    let mut parent = shell("(sleep 0.2; exec sh -c 'sleep 0.2; exec sleep 0.21') &");
+    parent.wait().expect("it ends");
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    let run = tool.finish();
+    let last = run.of("row").find(|row| row["args"] == "sleep 0.21");
+    let last = last.unwrap_or_else(|| panic!("{:?}", run.objects));
+    let rows: Vec<_> = run.of("row").filter(|row| row["pid"] == last["pid"]).collect();
+    let names: Vec<_> = rows.iter().map(|row| (&row["comm"], &row["exit"])).collect();
+    assert_eq!(names, [(&"sh".into(), &"exec".into()), (&"sleep".into(), &0.into())], "{rows:?}");
+    assert!(rows.iter().all(|row| row["ppid"] == parent.id()), "{rows:?}");
     run.is_complete();
 }
 
