@@ -1,6 +1,7 @@
 --- Latency and errors of system calls, by call.
--- Calls without a return event are in a table of their own: exit and exit_group do not return, and
--- the execve of a COMMAND began before its events were enabled.
+-- Calls without one of their two events are in a table of their own: exit and exit_group do not
+-- return, the execve of a COMMAND began before its events were enabled, and an execve by another
+-- thread than the first one of its process returns in the first one.
 -- With --than, a call of a descriptor has `file_now`, the file that the descriptor is when the line
 -- is printed, and the common calls have their flags, operations and signals by name. System calls
 -- of 32-bit programs have other numbers and are shown with the names of 64-bit calls.

@@ -130,6 +130,19 @@ function sched.is_about(e, tid)
   return e.pid == tid
 end
 
+--- Ends the state of a thread that executes a program and is not the first one of its process: it
+--- continues under the number of the first one, which has ended.
+local function follow_execs(stays, opt)
+  local function watch(handler)
+    return evsel("sched:sched_process_exec", { optional = true, task = "pid" }, function(e)
+      if e.old_pid ~= e.pid then handler(e) end
+    end)
+  end
+  watch(function(e) stays:leave(e.old_pid, e) end)
+  local begins = watch(function(e) stays:enter(e.pid, e, e.pid, sched.RUNNING, e._comm) end)
+  if begins and opt.filter then begins:matching("_comm", opt.filter) end
+end
+
 --- Watches the events that change the states of tasks, and keeps the states in `stays`. The states
 --- of `opt.interruptible` and `opt.uninterruptible` are followed alone, at a fraction of the cost.
 --- With `opt.no_interruptible` interruptible sleeps are not timed.
@@ -174,6 +187,7 @@ function sched.follow(stays, opt)
   end
   sched.watch(opt, "sched:sched_wakeup_new", "pid", "comm",
     function(e) stays:enter(e.pid, e, e.pid, sched.WOKEN, e.comm) end)
+  follow_execs(stays, opt)
   sched.watch_switches(opt, leaves, comes, both)
 end
 

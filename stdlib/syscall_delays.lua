@@ -5,8 +5,9 @@ local syscall_args = require "syscall_args"
 --- Returns the number of a system call.
 local function number_of(name) return calls_by_name.numbers("--only", name)[1] or -1 end
 
--- Why a call has no pair, by its number in the table.
-local UNPAIRED = { "began before the run", "does not return" }
+-- Why a call has no pair, by its number in the table. A program that a thread executes that is not
+-- the first one of its process continues as the first one.
+local UNPAIRED = { "began before the run or in another thread", "does not return" }
 
 --- Measures system calls. `groups` are the stages raw_syscalls:sys_enter and raw_syscalls:sys_exit.
 --- Returns a function that returns the tables at the end of a run.
@@ -36,7 +37,8 @@ local function measure(groups, opt)
   local unpaired = kv { { "syscall", syscall_name },
     { "unpaired", function(why) return UNPAIRED[why] end }, count = "calls" }
   local ends = ("id == %d || id == %d"):format(number_of "exit", number_of "exit_group")
-  local began = ("id == %d && ret == 0"):format(number_of "execve")
+  local began = ("(id == %d || id == %d) && ret == 0"):format(number_of "execve",
+    number_of "execveat")
   calls:between(enter, exit, {
     -- Another number is the return from a signal handler.
     key = "_tid", same = "id", rows = { "_tid", "id" }, threads = true,

@@ -65,6 +65,7 @@ mod syscalls;
 mod tables;
 mod task_names;
 mod task_state;
+mod thread_exec;
 mod timelines;
 mod tool;
 mod trace;
@@ -123,7 +124,7 @@ fn main() -> ExitCode {
         paired_tasks::tests(),
         cpu_time::tests(),
         flames::tests(),
-        functions::tests(),
+        tests_of_functions(),
         heap::tests(),
         heat_page::tests(),
         groups::tests(),
@@ -158,9 +159,19 @@ fn main() -> ExitCode {
         tables::tests(),
         task_names::tests(),
         task_state::tests(),
+        thread_exec::tests(),
         timelines::tests(),
         trace::tests(),
         user_text::tests(),
+        #[cfg(target_arch = "x86_64")]
+        kvm::tests(),
+    ])
+}
+
+/// Returns the tests of functions of programs and of the kernel.
+fn tests_of_functions() -> Vec<libtest_mimic::Trial> {
+    let files = [
+        functions::tests(),
         functions::in_kernel::tests(),
         functions::instructions::tests(),
         functions::clones::tests(),
@@ -171,9 +182,8 @@ fn main() -> ExitCode {
         functions::tools::tests(),
         functions::traced::tests(),
         functions::usdt::tests(),
-        #[cfg(target_arch = "x86_64")]
-        kvm::tests(),
-    ])
+    ];
+    files.into_iter().flatten().collect()
 }
 
 fn each_signal_is_reported_with_its_sender_and_its_target() {

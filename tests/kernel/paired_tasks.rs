@@ -87,6 +87,7 @@ fn the_calls_of_a_cgroup_are_timed() {
 }
 
 fn the_exec_of_a_command_began_before_the_run() {
+    const BEGAN: &str = "began before the run or in another thread";
     can_count();
     for place in ["kernel", "user"] {
         let args = ["syscalls", "--where", place, "--json", "true"];
@@ -96,7 +97,7 @@ fn the_exec_of_a_command_began_before_the_run() {
         let rows = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         let rows: Vec<Value> = rows.filter(|row| row["table"] == "calls").collect();
         let of = |why: &str| rows.iter().find(|row| row["unpaired"] == why).cloned();
-        let (began, ended) = (of("began before the run"), of("does not return"));
+        let (began, ended) = (of(BEGAN), of("does not return"));
         let began = began.unwrap_or_else(|| panic!("{place}: {text}"));
         let ended = ended.unwrap_or_else(|| panic!("{place}: {text}"));
         assert_eq!((&began["syscall"], &began["calls"]), (&"execve".into(), &1.into()), "{text}");
