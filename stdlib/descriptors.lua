@@ -4,17 +4,27 @@
 --- but only when the record is read, a few milliseconds later. Such a path is certain if no event
 --- between the record and the reading closed or replaced the descriptor; an uncertain path gets a
 --- mark.
+---
+--- The threads of a process share a table of descriptors, except those that got their own by
+--- unshare(CLONE_FILES), close_range(CLOSE_RANGE_UNSHARE) or a clone without CLONE_FILES. A process
+--- may share that of another one. The module follows this from the begin of the run on; a path of
+--- an older task of this kind may be that of another file.
 local calls_by_name, globs = require "calls_by_name", require "globs"
 local user_text = require "user_text"
+local band = bit.band
 
 local descriptors = {}
 
 -- Maximum number of paths, and of open descriptors; further ones are `(other files)`.
 local PATHS, OPEN = 65536, 262144
 local OTHER, UNKNOWN, MARK = 1, 2, " ?"
+local CLONE_FILES, CLONE_THREAD, CLOSE_RANGE_UNSHARE = 0x400, 0x10000, 0x2
 
 ---@class perilune.Descriptors
----@field processes table<integer, table<integer, perilune.DescriptorFile?>?> by process and fd
+--- By table, then by descriptor. The number of a table is its process, or the negative number of
+--- the thread that got a table of its own.
+---@field tables table<integer, table<integer, perilune.DescriptorFile?>?>
+---@field own table<integer, integer?> table of each thread that does not use that of its process
 ---@field numbers table<string, integer> number of each path
 ---@field paths table<integer, string> path of each number
 ---@field unsure table<integer, number> when a path was read last that may be that of another file
@@ -40,21 +50,24 @@ local function end_file(self, files, fd, time)
   if file.number and time <= file.read then self.unsure[file.number] = file.read end
 end
 
---- Forgets all descriptors of a process.
-local function end_process(self, pid, time)
-  local files = self.processes[pid]
+--- Forgets all descriptors of a table.
+local function end_table(self, number, time)
+  local files = self.tables[number]
   if not files then return end
   for fd in pairs(files) do end_file(self, files, fd, time) end
-  self.processes[pid] = nil
+  self.tables[number] = nil
 end
+
+--- Returns the number of the table that the thread of an event uses.
+local function table_of(self, e) return self.own[e._tid] or e._pid end
 
 --- Stores the file of a descriptor; `read` is the time at which its path was read, if it was not
 --- recorded.
-local function add(self, pid, fd, number, read)
-  local files = self.processes[pid]
+local function add(self, of, fd, number, read)
+  local files = self.tables[of]
   if not files then
     files = {}
-    self.processes[pid] = files
+    self.tables[of] = files
   end
   if not files[fd] then self.open = self.open + 1 end
   files[fd] = { number = number, read = read or -math.huge }
@@ -70,10 +83,101 @@ local function watch_opens(self, opening, call, path)
   ---@param e perilune.Record
   local function returns(e)
     local open = opening:close(e._tid, e)
-    if open and e.ret >= 0 then self:opened(e._pid, e.ret, open.path) end
+    if open and e.ret >= 0 then self:opened(e, e.ret, open.path) end
   end
   evsel("syscalls:sys_enter_" .. call, { optional = true }, enters)
   evsel("syscalls:sys_exit_" .. call, { optional = true }, returns)
+end
+
+--- Declares the events of a system call, if this kernel has it. Calls `done(call, e)` when it has
+--- returned without an error; `call.first` and `call.second` are these fields of its begin, and
+--- `call.time` is the time of that.
+---@param call string
+---@param done fun(call: perilune.State, e: perilune.Record)
+---@param first string
+---@param second? string
+local function watch_done(call, done, first, second)
+  local calls = pending { "first", "second", key = "tid" }
+  evsel("syscalls:sys_enter_" .. call, { optional = true }, function(e)
+    calls:open(e._tid, e, e[first], second and e[second] or 0)
+  end)
+  evsel("syscalls:sys_exit_" .. call, { optional = true }, function(e)
+    local state = calls:close(e._tid, e)
+    if state and e.ret >= 0 then done(state, e) end
+  end)
+end
+
+--- Declares the events of calls that replace a descriptor by a copy of another one.
+local function watch_copies(self)
+  local function copied(call, e)
+    local of, from, to = table_of(self, e), call.first, call.second
+    local files = self.tables[of]
+    if not files or from == to then return end
+    end_file(self, files, to, call.time)
+    local file = files[from]
+    if file then add(self, of, to, file.number, file.read) end
+  end
+  watch_done("dup2", copied, "oldfd", "newfd")
+  watch_done("dup3", copied, "oldfd", "newfd")
+end
+
+--- Gives a thread a table of its own: a copy of that of another thread, which an event is about.
+local function copy_table(self, e, tid)
+  local from, number = self.tables[table_of(self, e)], -tid
+  self.own[tid] = number
+  for fd, file in pairs(from or {}) do
+    if self.open < OPEN then add(self, number, fd, file.number, file.read) end
+  end
+end
+
+--- Forgets that a thread has another table than its process, and the table if it is not that of a
+--- process and no other thread has it.
+local function release(self, tid, time)
+  local number = self.own[tid]
+  self.own[tid] = nil
+  if not number or number > 0 then return end
+  for _, other in pairs(self.own) do
+    if other == number then return end
+  end
+  end_table(self, number, time)
+end
+
+--- Declares the events that begin tables.
+local function watch_new_tables(self)
+  local function unshare(e)
+    if self.own[e._tid] ~= -e._tid then copy_table(self, e, e._tid) end
+  end
+  watch_done("unshare", function(call, e)
+    if band(call.first, CLONE_FILES) ~= 0 then unshare(e) end
+  end, "unshare_flags")
+  watch_done("close_range", function(call, e)
+    if band(call.first, CLOSE_RANGE_UNSHARE) ~= 0 then unshare(e) end
+    end_table(self, table_of(self, e), call.time)
+  end, "flags")
+  evsel("task:task_newtask", { optional = true }, function(e)
+    local is_thread, used = band(e.clone_flags, CLONE_THREAD) ~= 0, table_of(self, e)
+    self.own[e.pid] = nil                                  -- the end of an earlier task was lost
+    if band(e.clone_flags, CLONE_FILES) == 0 then
+      if is_thread then copy_table(self, e, e.pid) end
+    elseif not is_thread or used ~= e._pid then
+      self.own[e.pid] = used
+    end
+  end)
+end
+
+--- Declares the events that end tables.
+local function watch_ends(self)
+  evsel("sched:sched_process_exec", function(e)
+    release(self, e.old_pid, e._time)
+    release(self, e._pid, e._time)
+    end_table(self, e._pid, e._time)
+  end)
+  local is_last = function(e) return e._tid == e._pid end
+  local exit = evsel("sched:sched_process_exit", function(e)
+    release(self, e._tid, e._time)
+    if is_last(e) then end_table(self, e._pid, e._time) end
+  end)
+  if exit.fields.group_dead then is_last = function(e) return e.group_dead ~= 0 end end
 end
 
 --- Follows the descriptors of the watched tasks. Declares the events that close and replace them.
@@ -83,35 +187,23 @@ end
 ---@return perilune.Descriptors
 function descriptors.watch(opt)
   local self = setmetatable({
-    processes = {}, numbers = {}, paths = { [0] = "-", "(other files)", "(unknown)" }, unsure = {},
-    recent = {}, since = -math.huge, until_ = -math.huge, open = 0,
+    tables = {}, own = {}, numbers = {}, paths = { [0] = "-", "(other files)", "(unknown)" },
+    unsure = {}, recent = {}, since = -math.huge, until_ = -math.huge, open = 0,
     wanted = opt.path and globs.matcher(opt.path),
     inodes = opt.inodes or false,
   }, Descriptors)
   evsel("syscalls:sys_enter_close", function(e)
-    local files = self.processes[e._pid]
+    local files = self.tables[table_of(self, e)]
     if files then end_file(self, files, e.fd, e._time) end
   end)
-  local function replaces(e)
-    local files, from, to = self.processes[e._pid], e.oldfd, e.newfd
-    if not files or from == to then return end
-    end_file(self, files, to, e._time)
-    local copied = files[from]
-    if copied then add(self, e._pid, to, copied.number, copied.read) end
-  end
-  evsel("syscalls:sys_enter_dup2", { optional = true }, replaces)
-  evsel("syscalls:sys_enter_dup3", { optional = true }, replaces)
+  watch_copies(self)
+  watch_new_tables(self)
   local opening = pending { "path", key = "tid" }
   watch_opens(self, opening, "openat", "filename")
   watch_opens(self, opening, "openat2", "filename")
   watch_opens(self, opening, "open", "filename")
   watch_opens(self, opening, "creat", "pathname")
-  local function ends(e) end_process(self, e._pid, e._time) end
-  evsel("syscalls:sys_enter_close_range", { optional = true }, ends)
-  evsel("sched:sched_process_exec", ends)
-  evsel("sched:sched_process_exit", function(e)
-    if e._tid == e._pid then ends(e) end
-  end)
+  watch_ends(self)
   return self
 end
 
@@ -128,27 +220,30 @@ local function number_of(self, path)
   return number
 end
 
---- Sets the path of a descriptor that was opened by this path.
----@param pid integer
+--- Sets the path of a descriptor that the thread of an event opened by this path.
+---@param e perilune.Record
 ---@param fd integer
 ---@param path string
-function Descriptors:opened(pid, fd, path)
-  if self.open < OPEN then add(self, pid, fd, number_of(self, path)) end
+function Descriptors:opened(e, fd, path)
+  if self.open < OPEN then add(self, table_of(self, e), fd, number_of(self, path)) end
 end
 
---- Returns the number of the path of a descriptor at an event, for `text`; false if the path is not
---- wanted.
----@param pid integer
+--- Returns the number of the path of a descriptor that the thread of an event uses, for `text`;
+--- false if the path is not wanted.
+---@param e perilune.Record
 ---@param fd any an argument of the call
 ---@return integer|false
-function Descriptors:file(pid, fd)
-  local files = self.processes[pid]
+function Descriptors:file(e, fd)
+  local of = table_of(self, e)
+  local files = self.tables[of]
   local file = files and files[fd]
   if file then return file.number end
   if self.open == OPEN then return OTHER end
-  local path, time = fd_path(pid, fd)
+  -- The files of a process in /proc are those of its first thread.
+  local has_own = self.own[e._tid] or self.own[e._pid]
+  local path, time = fd_path(has_own and e._tid or e._pid, fd)
   local number = path and number_of(self, path) or not path and not self.wanted and UNKNOWN
-  add(self, pid, fd, number, time)
+  add(self, of, fd, number, time)
   if time and number then self.recent[number] = time end
   return number
 end
@@ -175,7 +270,7 @@ end
 
 --- Forgets everything, to be called when events were lost: descriptors may have been closed.
 function Descriptors:lost()
-  for pid in pairs(self.processes) do end_process(self, pid, -math.huge) end
+  for number in pairs(self.tables) do end_table(self, number, -math.huge) end
 end
 
 ---@class perilune.descriptors.Calls
@@ -222,13 +317,13 @@ function Descriptors:watch_calls(spec, ended)
   local first = argument[0]
   local function copy(e)
     local _, from, to = unpack(copies[e.id])
-    local file, written = self:file(e._pid, argument[from](e)), self:file(e._pid, argument[to](e))
+    local file, written = self:file(e, argument[from](e)), self:file(e, argument[to](e))
     if file or written then calls:open(e._tid, e, file or 0, written or 0) end
   end
   enter:filter(filter):each(function(e)
     local kind = kinds[e.id]
     if kind == COPIES then copy(e) return end
-    local file = kind ~= WITHOUT and self:file(e._pid, first(e))
+    local file = kind ~= WITHOUT and self:file(e, first(e))
     if kind == WITHOUT then calls:open(e._tid, e, 0, 0)
     elseif file and kind == READS then calls:open(e._tid, e, file, 0)
     elseif file then calls:open(e._tid, e, 0, file) end

@@ -8,12 +8,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use crate::functions::Program;
 use crate::{live::live_tests, load, load::Load, tool::Run, user::command_of_user};
 
 live_tests! {
     reads_and_writes_are_counted_by_file,
     a_copy_between_descriptors_is_a_read_and_a_write,
     a_descriptor_that_was_opened_again_has_no_wrong_path,
+    a_dup3_that_fails_replaces_no_descriptor,
+    a_thread_with_descriptors_of_its_own_has_its_own_files,
     each_fsync_is_timed_with_its_file,
     each_msync_is_timed_without_a_file,
     opens_are_printed_with_flags_and_errors,
@@ -121,6 +124,71 @@ fn a_descriptor_that_was_opened_again_has_no_wrong_path() {
     let exact = paths.each_ref().map(|path| rows_of(&run, path).count());
     // Records with the path that open was passed need no mark.
     assert!((marked, exact) == (2, [0, 0]) || (marked, exact) == (0, [1, 1]), "{:?}", run.objects);
+}
+
+fn a_dup3_that_fails_replaces_no_descriptor() {
+    let (_folder, [one, two]) = files(["one", "two"]);
+    let (first, second) = (File::create(&one).unwrap(), File::create(&two).unwrap());
+    let load = Load::new(|| {
+        let (first, second) = (first.as_raw_fd(), second.as_raw_fd());
+        // SAFETY: open files, and a buffer of that length; dup3 refuses the flags.
+        unsafe {
+            libc::write(first, [7u8; 10].as_ptr().cast(), 10);
+            for _ in 0..30 {
+                libc::write(second, [7u8; 10].as_ptr().cast(), 10);
+                libc::dup3(first, second, libc::O_APPEND);
+            }
+        }
+        linger();
+    });
+    let run = crate::watch(&["files", "-p", &load.pid().to_string()], load);
+    let written = |path: &Path| -> u64 {
+        rows_of(&run, path).map(|row| row["written_bytes"].as_u64().unwrap_or_default()).sum()
+    };
+    assert_eq!([written(&one), written(&two)], [10, 300], "{:?}", run.objects);
+    run.is_complete();
+}
+
+/// A thread leaves the table of descriptors, opens the file `own` and copies its descriptor to
+/// number 900, which is that of the file `shared` in the first thread. Both write then.
+const OWN_TABLE: &str = r#"
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <unistd.h>
+static void *other(void *unused) {
+    if (unshare(CLONE_FILES)) _exit(3);
+    dup2(open("own", O_WRONLY | O_CREAT, 0600), 900);
+    usleep(300000);
+    for (int i = 0; i < 50; i++) write(900, "0123456789", 10);
+    usleep(500000);
+    return unused;
+}
+int main(int argc, char **argv) {
+    pthread_t thread;
+    if (chdir(argv[1])) return 1;
+    dup2(open("shared", O_WRONLY | O_CREAT, 0600), 900);
+    if (pthread_create(&thread, 0, other, 0)) return 2;
+    usleep(150000);
+    for (int i = 0; i < 70; i++) write(900, "01234", 5);
+    usleep(300000);
+    for (int i = 0; i < 30; i++) write(900, "01234", 5);
+    return pthread_join(thread, 0);
+}
+"#;
+
+fn a_thread_with_descriptors_of_its_own_has_its_own_files() {
+    let (folder, [own, shared]) = files(["own", "shared"]);
+    let program = Program::of(OWN_TABLE, &["-pthread"]);
+    let run = program.with_arguments(&["files"], &[&folder.path().to_string_lossy()]);
+    let sums = |path: &Path| {
+        ["writes", "written_bytes"].map(|key| -> u64 {
+            rows_of(&run, path).map(|row| row[key].as_u64().unwrap_or_default()).sum()
+        })
+    };
+    assert_eq!((sums(&own), sums(&shared)), ([50, 500], [100, 500]), "{:?}", run.objects);
+    run.is_complete();
 }
 
 fn a_mark_ends_with_the_interval_of_the_uncertain_reading() {
