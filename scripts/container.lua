@@ -6,18 +6,20 @@
 -- A container is charged for what its tasks do themselves. Disk writes that the kernel does later
 -- and packets that it handles in soft interrupts are not attributed to it. `disk_bytes` are
 -- requests to block devices, at each device of a stack (LVM, RAID); `net_bytes` those of system
--- calls on IPv4 and IPv6 sockets (since Linux 6.3).
+-- calls on IPv4 and IPv6 sockets (since Linux 6.3), without data that is only peeked at.
 -- CPU time and page faults are recorded, the rest is counted by the kernel, or with cgroup v1 also
 -- recorded: a machine with many switches is slowed by a few percent.
 --   perilune container -i 1000
 --   perilune container --groups
+local running = require "running"
+
 local m = monitor {
   summary = "CPU, switches, faults, disk and network I/O by container",
-  group = "processes", order = false, every = "1s",
+  group = "processes", order = true, every = "1s",
   options = { flag { "groups", help = "a row for each control group instead" } },
 }
 
-local SECTOR = 512
+local SECTOR, IP = 512, "ret > 0 && (family == 2 || family == 10)"
 
 function m.init(opt)
   local sums = { { "cpu_ns", first = true }, "switches", "faults", "disk_bytes", "net_bytes" }
@@ -31,17 +33,19 @@ function m.init(opt)
   end
   count(evsel "sched:sched_switch", 2, "1")
   count(evsel "block:block_bio_queue", 4, ("nr_sector * %d"):format(SECTOR))
-  count(evsel("sock:sock_send_length/ret > 0/", { optional = true }), 5, "ret")
-  count(evsel("sock:sock_recv_length/ret > 0/", { optional = true }), 5, "ret")
+  count(evsel(("sock:sock_send_length/%s/"):format(IP), { optional = true }), 5, "ret")
+  local not_peeked = ("sock:sock_recv_length/%s && !(flags & 2)/"):format(IP) -- MSG_PEEK
+  count(evsel(not_peeked, { optional = true }), 5, "ret")
 
   -- Records: a program misses events of an interrupt that hits another program, and each of these
   -- may be milliseconds; and the name of a new container is read soon.
-  local function record(ev, n, of)
-    local add = rows:adding(n, 1)
-    local value, group = exprs_of({ of }, ev, "number"), expr_of(field, ev, "text")
-    ev:each(function(e) add(group(e), value(e)) end)
+  local function record(ev, n)
+    local add, group = rows:adding(n, 1), expr_of(field, ev, "text")
+    return function(e, value) add(group(e), value) end
   end
-  record(evsel "sched:sched_stat_runtime", 1, "runtime")
-  record(evsel("page-faults", { period = 1 }), 3, "1")
+  running.used(function(ev) return record(ev, 1) end)
+  local faults = evsel("page-faults", { period = 1 })
+  local add_fault = record(faults, 3)
+  faults:each(function(e) add_fault(e, 1) end)
 end
 return m

@@ -5,8 +5,10 @@
 -- the running time. --by thread and --by cpu make the first table one of threads or CPUs.
 -- Use 99 or 997 samples per second: 100 and 1000 stay in step with work that repeats as often.
 -- Without -e, takes the first event that opens: cycles:ppp, cycles:pp, cycles:p, cycles, or
--- cpu-clock, a timer. --than and -F 0 need a share of the time and take ref-cycles first. --than
--- prints the samples of a CPU from when its share of a second is reached until that second ends.
+-- cpu-clock, a timer. --than prints the samples of a CPU from when its share of a second is reached
+-- until that second ends; it takes ref-cycles first.
+-- -F 0 counts the time that was run: of a CPU by its modes in /proc/stat or ref-cycles, of a thread
+-- (-p) by ref-cycles or task-clock, with the threads and processes that it starts.
 -- As a source of events it emits each sample, with --than those of a busy CPU.
 --   perilune profile -F 997 -- make
 --   perilune profile -F 99 -C 0 -g --exclude-user --than 30
@@ -25,10 +27,10 @@ local m = monitor {
     "freq", "period", "call-graph", "flame-graph-over-time", "perfetto",
     "exclude-user", "exclude-kernel", "exclude-guest", "guest",
     percent { "than", help = "only print samples, with stacks, while a CPU is busier than this" },
-    choice { "by", of = { "process", "thread", "cpu" }, default = "process",
-      help = "rows of the first table" },
+    choice { "by", of = { "process", "thread", "cpu" },
+      help = "rows of the first table; default: process" },
     flag { "idle", help = "also sample idle CPUs, and count them apart" },
-    integer { "rows", default = 12, help = "number of functions shown; the others are one row" },
+    integer { "rows", help = "number of functions shown; the others are one row; default: 12" },
   },
 }
 

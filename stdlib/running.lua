@@ -44,4 +44,29 @@ function running.watch(ended)
   end
 end
 
+--- Watches the CPU time that watched tasks use; the run must be ordered. `adding(ev)` is called
+--- with the event and returns a function `add(e, ns)`, which is called for each part of the time:
+--- the task of `e` used it.
+---
+--- The event is also raised by other tasks: one that wakes a task on another CPU accounts the time
+--- of the task that runs there, `e.pid`. That time is added at the next event of that task itself,
+--- which follows at the latest when it leaves its CPU.
+---@param adding fun(ev: perilune.Evsel): (fun(e: perilune.Sample, ns: number))
+function running.used(adding)
+  local ev = evsel("sched:sched_stat_runtime", { task = "pid" })
+  local add, owed = adding(ev), pending { "ns", key = "tid" }
+  -- The number of the raising task in the same PID namespace as `pid`.
+  local raises = expr_of(ev.fields.common_pid and "common_pid" or "_tid", ev, "number")
+  ev:each(function(e)
+    local tid, ns = e.pid, e.runtime
+    if raises(e) == tid then
+      local more = owed:close(tid, e)
+      add(e, more and ns + more.ns or ns)
+      return
+    end
+    local before = owed:get(tid)
+    if before then before.ns = before.ns + ns else owed:open(tid, e, ns) end
+  end)
+end
+
 return running

@@ -1,9 +1,10 @@
 --- Shares in percent: those that add up to 100, and shares of a CPU's time.
-local cpu_modes, explore = require "cpu_modes", require "explore"
+local conflict, cpu_modes = require "conflict", require "cpu_modes"
+local explore = require "explore"
 
 local share = {}
 
-local PROCESSES = 5
+local PROCESSES, FUNCTIONS = 5, 12
 
 --- Returns the shares of `values`, in order, as percent with two decimals, by the method of the
 --- largest remainder: each is rounded down, and the remaining hundredths go to the values with the
@@ -138,16 +139,16 @@ local Table = {}
 Table.__index = Table
 
 --- Returns a table of the samples of an event with `functions`, as shares of processes, threads or
---- CPUs (`opt.by`) and of the first `opt.rows` functions. With `opt.idle` the samples of idle CPUs
---- are counted apart.
+--- CPUs (`opt.by`, or processes) and of the first `opt.rows` functions, or 12. With `opt.idle` the
+--- samples of idle CPUs are counted apart.
 ---@param ev perilune.Evsel
 ---@return perilune.share.Table
 function share.table(ev, opt)
   local symbol = stack.format "symbol"
-  local sums = { "period", "samples" }
+  local sums, by, most = { "period", "samples" }, opt.by or "process", opt.rows or FUNCTIONS
   return setmetatable({
-    samples = kv { "who", "comm", { "function", symbol }, sums = sums, top = opt.rows },
-    ev = ev, symbol = symbol, by = opt.by, most = opt.rows, who = expr_of(KEYS[opt.by], ev),
+    samples = kv { "who", "comm", { "function", symbol }, sums = sums, top = most },
+    ev = ev, symbol = symbol, by = by, most = most, who = expr_of(KEYS[by], ev),
     idle = opt.idle and 0,
   }, Table)
 end
@@ -183,41 +184,54 @@ local function excluded(opt)
   return exclude
 end
 
+--- Returns whether an event measures how busy a CPU is: only clocks and cycles do.
+local function measures_time(ev, opt)
+  local name = ev.name
+  return name:find "^ref%-cycles" or name:find "%-clock" or name:find "^cycles" and not opt.period
+end
+
 --- Declares the event of -e, else the most precise one that opens, with the function of each
---- sample, and with -g, --perfetto or --than its stack. Raises an error if --than is given and the
---- event does not measure how busy a CPU is: only clocks and cycles do.
+--- sample, and with -g, --perfetto or --than its stack. Raises an error for --than with --idle, or
+--- with an event that does not measure how busy a CPU is.
 ---@return perilune.Evsel
 function share.sampled(opt)
+  if opt.than then conflict.refuse(opt, { "idle" }, "--than prints samples of busy CPUs") end
   local stacks = opt.than or opt.perfetto or explore.is_wanted(opt)
   local ev = evsel(opt.event or opt.than and SHARE or SAMPLES, {
     freq = not opt.period and opt.freq, period = opt.period,
     stack = opt.call_graph or stacks and "fp", functions = true, exclude = excluded(opt),
   })
-  local name = ev.name
-  local cycles = name:find "^ref%-cycles" or name:find "^cycles" and not opt.period
-  if opt.than and not (name:find "%-clock" or cycles) then
+  if opt.than and not measures_time(ev, opt) then
     local why = "--than: %s does not measure how busy a CPU is; omit -e, or use -e cpu-clock"
-    error(why:format(name), 0)
+    error(why:format(ev.name), 0)
   end
   return ev
 end
 
 --- Counts the time that was run, without samples (-F 0). Returns a function for `m.interval`, which
 --- returns counters with its share of the interval. The share of a CPU is limited to 100. That of a
---- thread may be more: it includes children that run at the same time.
+--- thread may be more: it includes children that run at the same time. Raises an error for options
+--- of samples and tables, and for an event that does not measure how busy a CPU is, as clocks of a
+--- whole CPU do not.
 ---@return fun(seconds: number): perilune.Counters
 function share.counted(opt)
   if opt.call_graph or opt.than or opt.perfetto or opt.as_events or explore.is_wanted(opt) then
     error("-F 0 takes no samples: omit it, or omit the options that need stacks and --than", 0)
   end
-  -- Not sched_stat_runtime: the kernel counts it on the CPU that accounts the time, and a task that
-  -- wakes another one accounts the time of that task's CPU.
+  conflict.refuse(opt, { "by", "idle", "rows" }, "-F 0 takes no samples and shows no functions")
+  -- Not sched_stat_runtime: the kernel counts it for the CPU and the task that account the time. A
+  -- task that wakes another one accounts the time of the task that runs on the other CPU.
   if not opt.event and not per_thread() then
     local busy = counters { { "share%", cpu_modes.busy(opt) } }
     return function() return busy end
   end
-  local event = opt.event or "ref-cycles|sched:sched_stat_runtime|task-clock"
-  local ev = evsel(event, { count = true, exclude = excluded(opt) })
+  local ev = evsel(opt.event or "ref-cycles|task-clock", { count = true, exclude = excluded(opt) })
+  if not measures_time(ev, opt) then
+    error(("-F 0: %s does not measure how busy a CPU is; omit -e"):format(ev.name), 0)
+  end
+  if ev.name:find "%-clock" and not some_tasks() then
+    error(("-F 0: %s of a CPU includes its idle time; omit -e, or use -p"):format(ev.name), 0)
+  end
   local hz = ev.name:match "cycles" and machine.tsc_khz * 1e3 or 1e9
   local most, interval = per_thread() and math.huge or 100, nil
   local shares = counters { { "share%", function(n)
@@ -232,12 +246,14 @@ end
 --- Returns a function of a sample that returns whether its CPU's share of the current second
 --- reached `percent` before the sample. The share is the sum of `ref-cycles` relative to the
 --- frequency of the time stamp counter, or the number of a clock's samples relative to its rate.
+--- Samples of the idle task add nothing to it.
 function share.busier(ev, percent)
   local hz = ev.freq or 1e9 / ev.period
   local cycles = ev.name:match "^ref%-cycles"
   local enough = percent / 100 * (cycles and machine.tsc_khz * 1e3 or hz)
   local second, spent = per_cpu(-1), per_cpu(0)
   return function(e)
+    if e._tid == 0 then return false end
     local cpu, now = e._cpu, math.floor(e._time / 1e9)
     if second[cpu] ~= now then second[cpu], spent[cpu] = now, 0 end
     local before = spent[cpu]

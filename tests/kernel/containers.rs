@@ -9,10 +9,11 @@ use serde_json::Value;
 
 use crate::cgroup::Cgroup;
 use crate::functions::Program;
-use crate::live::live_tests;
+use crate::live::{live_tests, skip_anywhere};
 
 live_tests! {
     a_group_is_charged_for_the_work_of_its_task,
+    time_that_a_waker_accounts_is_charged_to_the_group_that_ran,
     the_kernel_counts_by_the_group_that_records_have,
     records_of_two_cpus_in_order_have_the_group_of_their_task,
 }
@@ -23,8 +24,9 @@ fn places() -> &'static [&'static str] {
     if hierarchy.is_version_2() { &["kernel", "user"] } else { &["user"] }
 }
 
-/// `chain GROUP PAGES`: enters the group, touches PAGES new pages, sends 50 datagrams of 100 bytes,
-/// sleeps 30 times and spins for 50 ms.
+/// `chain GROUP PAGES`: enters the group, touches PAGES new pages, sends 50 datagrams of 100 bytes
+/// to a closed port and one of 200 to itself, which it peeks at and receives, sends 10 times 1000
+/// bytes through a Unix socket, sleeps 30 times and spins for 50 ms.
 const SOURCE: &str = r#"
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -55,6 +57,15 @@ int main(int argc, char **argv) {
     struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(9) };
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     for (int i = 0; i < 50; i++) sendto(s, text, 100, 0, (void *)&to, sizeof to);
+    int own = socket(AF_INET, SOCK_DGRAM, 0), pair[2];
+    socklen_t size_of = sizeof to;
+    to.sin_port = 0;
+    if (bind(own, (void *)&to, sizeof to) || getsockname(own, (void *)&to, &size_of)) return 3;
+    sendto(own, text, 200, 0, (void *)&to, sizeof to);
+    for (int i = 0; i < 3; i++) recv(own, text, sizeof text, i < 2 ? MSG_PEEK : 0);
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair)) return 4;
+    for (int i = 0; i < 10; i++)
+        if (send(pair[0], text, 1000, 0) != recv(pair[1], text, 1000, 0)) return 5;
     for (int i = 0; i < 30; i++) usleep(1000);
     // Reading the clock updates the run time of the task, which is an event.
     for (double since = cpu(); cpu() - since < 0.05;)
@@ -81,8 +92,98 @@ fn a_group_is_charged_for_the_work_of_its_task() {
         let cpu = of("cpu_ns");
         assert!((50_000_000..2_000_000_000).contains(&cpu), "{cpu} ns: {:?}", run.objects);
         if perilune::sys::machine::is_linux_since((6, 3)) {
-            assert_eq!(of("net_bytes"), 50 * 100, "{:?}", run.objects);
+            assert_eq!(of("net_bytes"), 50 * 100 + 200 + 200, "{:?}", run.objects);
         }
+    }
+}
+
+/// `chain MS [FILE GROUP GROUP]`: one process spins on CPU 1; the first process wakes another one
+/// of that CPU every 0.3 ms from CPU 0. Prints the spinning process. With groups, the spinning
+/// process enters the first one, the others the second one, and FILE gets the CPU time of both.
+pub(crate) const WAKES: &str = r#"
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+static long ns(clockid_t clock) {
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return t.tv_sec * 1000000000L + t.tv_nsec;
+}
+static void begin(int cpu, const char *group) {
+    char path[4200];
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(cpu, &set);
+    if (sched_setaffinity(0, sizeof set, &set)) exit(2);
+    if (!group) return;
+    snprintf(path, sizeof path, "%s/cgroup.procs", group);
+    if (write(open(path, O_WRONLY), "0", 1) != 1) exit(3);
+}
+int main(int argc, char **argv) {
+    const char *hogs = argc > 4 ? argv[3] : 0, *others = argc > 4 ? argv[4] : 0;
+    long *used = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    long end = ns(CLOCK_MONOTONIC) + atol(argv[1]) * 1000000;
+    int fd = eventfd(0, 0);
+    pid_t hog = fork();
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (!hog) {
+        begin(1, hogs);
+        while (ns(CLOCK_MONOTONIC) < end) for (volatile int i = 0; i < 10000; i++) {}
+        used[0] = ns(CLOCK_PROCESS_CPUTIME_ID);
+        _exit(0);
+    }
+    if (!fork()) {
+        uint64_t woken = 0;
+        begin(1, others);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        while (woken < 1000000 && read(fd, &woken, 8) == 8) {}
+        used[1] = ns(CLOCK_PROCESS_CPUTIME_ID);
+        _exit(0);
+    }
+    begin(0, others);
+    printf("%d\n", hog);
+    fflush(stdout);
+    for (uint64_t one = 1; ns(CLOCK_MONOTONIC) < end; usleep(300))
+        if (write(fd, &one, 8) != 8) return 4;
+    if (write(fd, &(uint64_t){ 1000000 }, 8) != 8) return 4;
+    while (wait(0) > 0) {}
+    if (argc < 3) return 0;
+    FILE *file = fopen(argv[2], "w");
+    fprintf(file, "%ld %ld", used[0], used[1] + ns(CLOCK_PROCESS_CPUTIME_ID));
+    return fclose(file);
+}
+"#;
+
+fn time_that_a_waker_accounts_is_charged_to_the_group_that_ran() {
+    if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
+        skip_anywhere("this machine has one CPU");
+    }
+    let groups = ["ran", "woke"].map(Cgroup::new);
+    let program = Program::of(WAKES, &[]);
+    let file = format!("{}.used", program.path());
+    let [ran, woke] = groups.each_ref().map(|group| group.path.to_string_lossy().into_owned());
+    let options = ["container", "--groups", "-i", "60000", "-m", "1024"];
+    let path = program.path();
+    let arguments = ["-c", &format!("{path} 1000 {file} {ran} {woke} > {file}.hog")];
+    let run = crate::functions::watch(&options, &[&["sh"], &arguments[..]].concat());
+    run.is_complete();
+    let used = std::fs::read_to_string(&file).expect("the program wrote it");
+    let used = used.split(' ').map(|ns| ns.parse::<u64>().expect("a number"));
+    for (group, used) in groups.iter().zip(used) {
+        let charged = run.sum("cpu_ns", "cgroup", &*group.name);
+        // Starting, ending and the time before it enters the group are in one of the two only.
+        let range = used - used / 50 - 3_000_000..used + used / 50 + 3_000_000;
+        assert!(range.contains(&charged), "{charged} of {used}: {:?}", run.objects);
     }
 }
 

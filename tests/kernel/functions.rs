@@ -135,7 +135,7 @@ impl Program {
 }
 
 /// Returns what `perilune ARGS… --json -- COMMAND` prints.
-fn watch(args: &[&str], command: &[&str]) -> Run {
+pub(crate) fn watch(args: &[&str], command: &[&str]) -> Run {
     let output = Command::new(env!("CARGO_BIN_EXE_perilune"))
         .args(args)
         .args(["--json", "--duration", "120s", "--"])

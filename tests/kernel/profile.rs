@@ -1,11 +1,14 @@
 //! profile: shares that add up, correctly named events, also for an ordinary user.
 
-use std::process::{Command, Output, Stdio};
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use crate::{
-    live::live_tests,
+    functions::Program,
+    live::{live_tests, skip_anywhere},
     load,
-    tool::Run,
+    tool::{Run, Tool},
     user::{command_of_user, require_paranoid_2},
 };
 
@@ -18,6 +21,7 @@ live_tests! {
         an_ordinary_user_profiles_an_own_program_in_user_mode,
         a_refused_user_gets_the_reason_and_a_permitted_alternative,
         a_thread_that_moves_between_cpus_has_its_share_counted_and_not_estimated,
+        a_thread_that_wakes_others_has_the_share_of_its_own_time,
     ],
     any: [
         a_period_and_a_frequency_exclude_each_other,
@@ -169,11 +173,61 @@ fn a_thread_that_moves_between_cpus_has_its_share_counted_and_not_estimated() {
     assert!(share > 1.0 && share < most * 1.1, "{share} of {most}: {:?}", run.objects);
 }
 
+fn a_thread_that_wakes_others_has_the_share_of_its_own_time() {
+    if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
+        skip_anywhere("this machine has one CPU");
+    }
+    let program = Program::of(crate::containers::WAKES, &[]);
+    let mut command = Command::new(program.path());
+    let waker = command.arg("60000").stdout(Stdio::piped()).spawn().expect("it was built");
+    let mut waker = EndedOnDrop(waker);
+    let mut hog = String::new();
+    let stdout = waker.0.stdout.take().expect("it is piped");
+    BufReader::new(stdout).read_line(&mut hog).expect("it prints a line");
+    for pid in [waker.0.id(), hog.trim().parse().expect("a number")] {
+        let (longest, first) = (Instant::now(), run_ns(pid));
+        let tool = Tool::attach(&["profile", "-F", "0", "-i", "60000", "-p", &pid.to_string()]);
+        let (shortest, second) = (Instant::now(), run_ns(pid));
+        std::thread::sleep(Duration::from_secs(1));
+        let (least_ns, shortest) = (run_ns(pid) - second, shortest.elapsed());
+        let run = tool.finish();
+        let (most_ns, longest) = (run_ns(pid) - first, longest.elapsed());
+        let share = run.of("row").filter_map(|row| row["share_percent"].as_f64()).sum::<f64>();
+        let percent = |ns: f64, of: Duration| 100.0 * ns / of.as_nanos() as f64;
+        // The kernel updates the time of a running task at each tick.
+        let range = percent(least_ns - 1e7, longest)..percent(most_ns + 1e7, shortest);
+        assert!(range.contains(&share), "{share} not in {range:?}: {:?}", run.objects);
+    }
+}
+
+/// A process that is killed at the end of the test, and its children with it.
+struct EndedOnDrop(Child);
+
+impl Drop for EndedOnDrop {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Returns the nanoseconds that a thread has run.
+fn run_ns(tid: u32) -> f64 {
+    let text = std::fs::read_to_string(format!("/proc/{tid}/schedstat"));
+    let Ok(text) = text else { skip_anywhere("the kernel has no /proc/PID/schedstat") };
+    text.split(' ').next().and_then(|ns| ns.parse().ok()).expect("a number")
+}
+
 fn an_event_without_samples_or_shares_is_refused() {
     for (options, why) in [
         (&["-F0", "-g"][..], "-F 0 takes no samples"),
         (&["-F0", "--than", "5"], "-F 0 takes no samples"),
         (&["--than", "5", "-e", "page-faults"], "--than: page-faults does not measure how busy"),
+        (&["--than", "5", "--idle"], "--idle: --than prints samples of busy CPUs"),
+        (&["-F0", "-e", "page-faults"], "-F 0: page-faults does not measure how busy a CPU is"),
+        (&["-F0", "-e", "task-clock"], "-F 0: task-clock of a CPU includes its idle time"),
+        (&["-F0", "--by", "process"], "--by: -F 0 takes no samples"),
+        (&["-F0", "--rows", "12"], "--rows: -F 0 takes no samples"),
+        (&["-F0", "--idle"], "--idle: -F 0 takes no samples"),
     ] {
         let output = Command::new(env!("CARGO_BIN_EXE_perilune"))
             .arg("profile")
