@@ -7,11 +7,11 @@
 -- memory, `full10` and `full60` that in which all did: /proc/pressure/memory when the kill is read.
 -- `pressure` shows them for the time that the tables cover. Both need a kernel with psi=1.
 -- `grown`: memory that became resident in a process by its own page faults: anonymous, of files and
--- shared. A process that started earlier counts from its first change. The event costs about a
--- microsecond per page fault. A kill by a daemon in user space, such as systemd-oomd, is a signal.
+-- shared. Each process counts from its first change in the run. The event costs about a microsecond
+-- per page fault. A kill by a daemon in user space, such as systemd-oomd, is a signal.
 --   perilune oom
 --   perilune oom -i 10000
-local memory = require "memory"
+local memory, recent = require "memory", require "recent"
 
 local m = monitor {
   summary = "kills by the OOM killer, and what grew and waited before",
@@ -19,18 +19,17 @@ local m = monitor {
   idle = "no process was killed for lack of memory, and none grew",
 }
 
-local grown, waits ---@type perilune.Kv, perilune.Kv
-local stalls ---@type fun(restart: boolean): perilune.Report?
-local kills, intervals = 0, 0
-
 function m.init()
-  grown = kv { "pid", "comm", sums = { "bytes" }, keep = true, top = 20, title = "grown" }
-  local sums = { { "wait_us", first = true }, "reclaims" }
-  waits = kv { "pid", "comm", sums = sums, keep = true, top = 20, title = "direct reclaim" }
-  stalls = memory.stalls()
-  memory.growth(function(e, bytes) grown:add(e._pid, e._comm, bytes) end)
+  local kills, stalls, sums = 0, memory.stalls(), { { "wait_us", first = true }, "reclaims" }
+  local grown, grow, growth_ends = recent.table {
+    "pid", "comm", sums = { "bytes" }, top = 20, title = "grown",
+  }
+  local waits, wait, waits_end = recent.table {
+    "pid", "comm", sums = sums, top = 20, title = "direct reclaim",
+  }
+  memory.growth(function(e, bytes) grow(e._pid, e._comm, bytes) end)
   memory.reclaims({}, function(start, e)
-    waits:add(e._pid, e._comm, math.floor(start.delay / 1e3), 1)
+    wait(e._pid, e._comm, math.floor(start.delay / 1e3), 1)
   end)
   evsel("oom:mark_victim", function(e)
     kills = kills + 1
@@ -41,14 +40,12 @@ function m.init()
     end
     emit(memory.add_pressure(row))
   end)
-end
-
-function m.interval()
-  local killed = kills > 0
-  kills, intervals = 0, intervals + 1
-  local restarts = not killed and intervals % 2 == 0
-  local pressure = stalls(restarts)
-  if killed then return pressure, grown, waits end
-  if restarts then grown:clear() waits:clear() end
+  function m.interval()
+    local pressure, killed = stalls(), kills > 0
+    kills = 0
+    growth_ends(killed)
+    waits_end(killed)
+    if killed then return pressure, grown, waits end
+  end
 end
 return m

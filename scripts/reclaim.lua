@@ -2,7 +2,8 @@
 -- itself has to free pages first. `memory`: the machine is short of memory, `cgroup`: a control
 -- group has reached its limit. `pages` were freed by it.
 -- The time includes waits for writeback and for the CPU. kswapd, which reclaims in the background
--- and delays no task, is shown by --kswapd: how long it was awake on each node.
+-- and delays no task, is shown by --kswapd: how long it was awake on each node, from its first wake
+-- event, which it repeats while it works, to its sleep.
 -- A reclaim that fails again and again ends in `oom`.
 --   perilune reclaim -i 1000
 --   perilune reclaim --than 10ms -g
@@ -31,7 +32,7 @@ function m.init(opt)
   local awake = latency { "node", title = "kswapd awake" }
   local since = pending { key = "any" }
   evsel("vmscan:mm_vmscan_kswapd_wake", { all_tasks = true }, function(e)
-    since:open(e.nid, e)
+    since:open_once(e.nid, e)                              -- each round of work has a wake event
   end)
   evsel("vmscan:mm_vmscan_kswapd_sleep", { all_tasks = true }, function(e)
     local woke = since:close(e.nid, e)

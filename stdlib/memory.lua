@@ -7,6 +7,10 @@ local RECLAIMS = {
 -- Maximum number of sizes that `growth` keeps; beyond it, each counts from its next change.
 local SIZES_MAX = 100000
 local MM_SWAPENTS = 2
+-- System calls that read files.
+local READS = {
+  "read", "pread64", "readv", "preadv", "preadv2", "sendfile64", "copy_file_range",
+}
 
 --- Watches direct reclaim: calls `handler(start, e, kind)` when one has ended; `start.delay` is its
 --- duration, `pages` were freed by it, and `kind` is "memory", or "cgroup" if a control group has
@@ -25,20 +29,21 @@ function memory.reclaims(spec, handler)
 end
 
 --- Watches the memory that is resident in each process: calls `handler(e, bytes)` when the process
---- of the event has made it grow.
+--- of the event has made it grow. The first change that a process makes shows the size only: the
+--- kernel does not report that a process ends, and reuses its `mm_id`.
 ---@param handler fun(e: perilune.Sample, bytes: number)
 function memory.growth(handler)
-  local sizes, count = {}, 0
+  local sizes, owners, count = {}, {}, 0
   local ev = evsel("kmem:rss_stat", function(e)
-    local key, size = e.mm_id * 4 + e.member, e.size
+    local key, size, owner = e.mm_id * 4 + e.member, e.size, e._pid
     local before = sizes[key]
     if not before then
-      if count == SIZES_MAX then sizes, count = {}, 0 end
+      if count == SIZES_MAX then sizes, owners, count = {}, {}, 0 end
       count = count + 1
-    elseif size > before then
+    elseif size > before and owners[key] == owner then
       handler(e, size - before)
     end
-    sizes[key] = size
+    sizes[key], owners[key] = size, owner
   end)
   ev:filter("curr == 1 && member != %d", MM_SWAPENTS)
 end
@@ -54,44 +59,73 @@ function memory.add_pressure(row)
   return row
 end
 
---- Measures how long tasks wait for memory. Returns a function that returns a report of the share
---- of the time since the start, and then, with `restart`, starts again. The report is nil if the
---- kernel does not measure it.
----@return fun(restart: boolean): perilune.Report?
+--- Measures how long tasks wait for memory. Returns a function for the end of each interval, which
+--- returns a report of their share of the time of this interval and the one before. The report is
+--- nil if the kernel does not measure it.
+---@return fun(): perilune.Report?
 function memory.stalls()
-  local since, first = now(), pressure "memory"
-  return function(restart)
-    local time, last = now(), pressure "memory"
-    if not first or not last or time <= since then return nil end
+  local time, total = now(), pressure "memory"
+  local before, present = { time, total }, { time, total } -- the beginnings of both intervals
+  return function()
+    local since, first = before[1], before[2]
+    time, total = now(), pressure "memory"
+    before, present = present, { time, total }
+    if not first or not total or time <= since then return nil end
     local rows = {}
     for _, kind in ipairs { "some", "full" } do
-      local waited = last[kind].total - first[kind].total
+      local waited = total[kind].total - first[kind].total
       rows[#rows + 1] = { kind, (time - since) / 1e9, waited / 1e6, 100 * waited / (time - since) }
     end
-    if restart then since, first = time, last end
     return report("pressure", { "tasks", { "of(s)", decimals = 1 },
       { "waited(ms)", decimals = 3 }, { "share%", decimals = 2 } }, rows)
   end
 end
 
---- Watches reads of files through the page cache: calls `handler(e, pages)` with the number of
---- pages that a system call reads. Returns false if the kernel does not report them.
----@param handler fun(e: perilune.Record, pages: number)
----@return boolean
+--- Watches system calls that read files through the page cache; the run must be ordered. Calls
+--- `handler(e, dev, inode, pages, missed)` when one returns: `pages` is the data that it returned,
+--- rounded up to pages, and `missed` the number of pages of the file that it added to the cache,
+--- those of readahead included. The range in the kernel's event is that of the buffer, which may
+--- reach beyond the end of the file, so it is not used.
+---
+--- Returns a function for each page added, `adds(e, pages)`. If the kernel does not report reads,
+--- the handler is never called.
+---@param handler fun(e: perilune.Record, dev: number, inode: number, pages: number, missed: number)
+---@return fun(e: perilune.Record, pages: number)
 function memory.file_reads(handler)
-  local last = pending { "inode", "first", "last", key = "tid" }
-  local ev = evsel("filemap:mm_filemap_get_pages", { optional = true })
-  if not ev then return false end
-  ev:each(function(e)
-    local inode, first, final = e.i_ino, e.index, e.last_index
-    local s = last:get(e._tid)
-    -- A read of many pages reports those that are left again after each batch.
-    local again = s and s.inode == inode and s.last == final and first > s.first
-    if s then s.inode, s.first, s.last = inode, first, final
-    else last:open(e._tid, e, inode, first, final) end
-    if not again then handler(e, final - first + 1) end
+  local found = evsel("filemap:mm_filemap_get_pages", { optional = true })
+  if not found then return function() end end
+  -- The two files to which the call added pages last: between those of the file that it reads, it
+  -- adds metadata, or pages of the file to which it copies.
+  local calls = pending {
+    "dev", "inode", "missed", "last", "last_pages", "other", "other_pages", key = "tid",
+  }
+  local function enters(e) calls:open(e._tid, e, 0, 0, 0, 0, 0, 0, 0) end
+  local function returns(e)
+    local c = calls:close(e._tid, e)
+    if c and c.inode ~= 0 and e.ret > 0 then
+      handler(e, c.dev, c.inode, math.ceil(e.ret / machine.page_size), c.missed)
+    end
+  end
+  for _, call in ipairs(READS) do
+    evsel("syscalls:sys_enter_" .. call, { optional = true }, enters)
+    evsel("syscalls:sys_exit_" .. call, { optional = true }, returns)
+  end
+  -- Is raised when the pages are in the cache, so after the additions.
+  found:each(function(e)
+    local c, inode = calls:get(e._tid), e.i_ino
+    if not c then return end
+    c.dev, c.inode = e.s_dev, inode
+    if c.last == inode then c.missed = c.missed + c.last_pages
+    elseif c.other == inode then c.missed = c.missed + c.other_pages end
+    c.last, c.other = 0, 0
   end)
-  return true
+  return function(e, pages)
+    local c, inode = calls:get(e._tid), e.i_ino
+    if not c then return end
+    if c.last == inode then c.last_pages = c.last_pages + pages
+    elseif c.other == inode then c.other_pages = c.other_pages + pages
+    else c.last, c.last_pages, c.other, c.other_pages = inode, pages, c.last, c.last_pages end
+  end
 end
 
 return memory

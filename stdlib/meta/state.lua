@@ -43,7 +43,7 @@ function p:open(key, e, ...) end
 
 --- Like `open`, but does not replace an open state of the key.
 ---@param key number|string
----@param e perilune.Record
+---@param e perilune.Sample
 ---@param ... number|string
 function p:open_once(key, e, ...) end
 

@@ -12,6 +12,7 @@ use crate::tool::Run;
 
 live_tests! {
     pages_of_a_file_are_read_added_and_removed,
+    small_reads_and_faults_of_a_mapping_are_counted_by_what_they_find,
     each_dirty_page_is_counted_and_written_back,
     a_writer_beyond_the_limit_of_its_group_reclaims,
     the_victim_of_the_oom_killer_is_the_process_that_grew,
@@ -65,9 +66,75 @@ fn pages_of_a_file_are_read_added_and_removed() {
     }
     // The first read adds the removed pages.
     assert_eq!(added, PAGES + removed, "{:?}", run.objects);
-    if Path::new("/sys/kernel/tracing/events/filemap/mm_filemap_get_pages").exists() {
-        assert_eq!(of("read"), 2 * PAGES, "{:?}", run.objects);
+    if reads_are_reported() {
+        let found = ["read", "missed", "faults"].map(of);
+        assert_eq!(found, [2 * PAGES, removed, 0], "{:?}", run.objects);
     }
+}
+
+fn reads_are_reported() -> bool {
+    let events = Path::new("/sys/kernel/tracing/events");
+    ["filemap/mm_filemap_get_pages", "syscalls/sys_exit_read"]
+        .iter()
+        .all(|event| events.join(event).exists())
+}
+
+/// `chain SMALL LARGE`: writes a file of 3000 bytes, and one of 160 pages. Removes both from the
+/// cache; reads the first with a buffer of 128 KiB, and without readahead each 16th page of the
+/// second one, and then touches these pages in a mapping. Copies the first file to the end of the
+/// second.
+const PARTS: &str = r#"
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+    static char data[131072];
+    int fd[2];
+    for (int i = 0; i < 2; i++) {
+        fd[i] = open(argv[i + 1], O_RDWR | O_CREAT | O_TRUNC, 0600);
+        for (long n = i ? 160 : 1; n > 0; n--)
+            if (write(fd[i], data, i ? 4096 : 3000) < 0) return 1;
+        fsync(fd[i]);
+        posix_fadvise(fd[i], 0, 0, POSIX_FADV_DONTNEED);
+    }
+    lseek(fd[0], 0, SEEK_SET);
+    while (read(fd[0], data, sizeof data) > 0) {}
+    posix_fadvise(fd[1], 0, 0, POSIX_FADV_RANDOM);
+    for (int i = 0; i < 10; i++)
+        if (pread(fd[1], data, 100, i * 16 * 4096) != 100) return 2;
+    volatile char *memory = mmap(0, 160 * 4096, PROT_READ, MAP_SHARED, fd[1], 0);
+    for (int i = 0; i < 10; i++) (void)memory[i * 16 * 4096];
+    lseek(fd[1], 160 * 4096, SEEK_SET);
+    return sendfile(fd[1], fd[0], &(off_t){ 0 }, 3000) != 3000;
+}
+"#;
+
+fn small_reads_and_faults_of_a_mapping_are_counted_by_what_they_find() {
+    if !reads_are_reported() {
+        skip_anywhere("the kernel does not report reads of the page cache; Linux 6.9 and later do");
+    }
+    let program = Program::of(PARTS, &[]);
+    let files = ["small", "large"].map(|name| format!("{}.{name}", program.path()));
+    let run = program.with_arguments(&["cache", "--files"], &files.each_ref().map(|f| &**f));
+    run.is_complete();
+    let of = |file: &str, column: &str| {
+        let inode = fs::metadata(file).expect("the program wrote it").ino();
+        run.sum(column, "inode", inode)
+    };
+    let [small, large] =
+        files.each_ref().map(|file| ["read", "missed", "faults", "added"].map(|c| of(file, c)));
+    if large[3] == 0 {
+        skip_anywhere("the file system of the temporary folder does not use the page cache");
+    }
+    if of(&files[0], "removed") != 1 || of(&files[1], "removed") != 160 {
+        skip_anywhere("the kernel did not remove clean pages of the files on request");
+    }
+    // Written, and read from the disk by one call; then from the cache by another one.
+    assert_eq!(small, [2, 1, 0, 2], "{:?}", run.objects);
+    // Written, read from the disk, touched, written by the copy.
+    assert_eq!(large, [10, 10, 10, 160 + 10 + 1], "{:?}", run.objects);
 }
 
 fn each_dirty_page_is_counted_and_written_back() {
