@@ -1,13 +1,15 @@
 --- TCP connections that ended during the run: how long they lasted and the bytes that the process
 -- sent and received, by process, direction and peer. --each prints each of them.
--- `connect`: opened here. `accept`: opened by the peer. `failed`: never established. `older`:
--- opened before the run, so that duration and bytes are not known; its process is the one that
--- closes it. The process is the one that connects, or else the first one that sends or receives.
+-- `connect`: opened here. `accept`: opened by the peer. `failed`: never established, each attempt
+-- of a socket. `older`: opened before the run, so that duration and bytes are not known; its
+-- process is the one that closes it, or `-` if it was reset. The process is the one that connects,
+-- or else the first one that sends or receives.
 -- Bytes are those of the system calls of this machine; data that is peeked at or that the kernel
 -- itself moves is not included. They need Linux 6.3. --rtt costs an event per received packet.
 -- --states shows how long sockets stay in each state, --drops dropped packets of all protocols with
 -- the kernel's reason and function. --retransmits counts packets that were sent again: one has
--- several segments where the kernel or the device splits it (GSO), and TCP_INFO counts those.
+-- several segments where the kernel or the device splits it (GSO), and TCP_INFO counts those. Those
+-- that the kernel failed to send are not counted, if it reports the error (6.18 does).
 --   perilune tcp -i 5000
 --   perilune tcp --each --port 443 --rtt
 --   perilune tcp --retransmits
@@ -44,16 +46,11 @@ local function states(opt)
   end):filter "protocol == 6"
 end
 
-local function retransmits(opt)
-  local rows = kv { { "peer", tcp.peer_text }, { "state", tcp.state }, count = "retransmits" }
-  watch("tcp:tcp_retransmit_skb", opt, function(e) rows:add(tcp.peer(e), e.state) end)
-end
-
 function m.init(opt)
   if not (opt.drops or opt.retransmits or opt.states) then return connections.watch(opt, watch) end
   conflict.refuse(opt, { "each", "rtt" }, "--states, --retransmits, --drops show no connections")
   if opt.drops then drops.table(opt, { "port" }) end
-  if opt.retransmits then retransmits(opt) end
+  if opt.retransmits then connections.retransmits(opt, watch) end
   if opt.states then states(opt) end
 end
 return m

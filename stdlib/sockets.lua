@@ -9,7 +9,7 @@ local STATES = {
 local IPV6, PORTS = 10, 65536
 
 tcp.ESTABLISHED, tcp.SYN_SENT, tcp.SYN_RECV, tcp.FIN_WAIT1 = 1, 2, 3, 4
-tcp.CLOSE, tcp.LAST_ACK, tcp.LISTEN = 7, 9, 10
+tcp.CLOSE, tcp.CLOSE_WAIT, tcp.LAST_ACK, tcp.LISTEN = 7, 8, 9, 10
 
 --- Returns the name of a state as ss prints it: `ESTABLISHED`.
 ---@param state integer

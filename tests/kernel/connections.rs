@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd as _;
 use std::process::Command;
 
 use crate::functions::Program;
@@ -10,6 +11,7 @@ use crate::live::{live_tests, skip_anywhere};
 use crate::tool::Tool;
 
 live_tests! {
+    each_attempt_of_a_socket_and_each_reset_of_an_older_connection_is_counted,
     the_bytes_of_a_connection_are_those_that_ss_shows,
     segments_that_are_lost_at_random_are_counted_as_the_socket_counts_them,
 }
@@ -50,6 +52,55 @@ fn the_bytes_of_a_connection_are_those_that_ss_shows() {
     let row = row.unwrap_or_else(|| panic!("no connection: {:?}", run.objects));
     assert_eq!(shown.get("bytes_received").copied(), row["received"].as_u64(), "{row} {shown:?}");
     assert_eq!(shown.get("bytes_sent").copied(), row["sent"].as_u64(), "{row} {shown:?}");
+}
+
+/// `chain PORT`: connects one socket three times to a closed port.
+const REFUSED: &str = r#"
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+int main(int argc, char **argv) {
+    struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons(atoi(argv[1])) };
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int s = socket(AF_INET, SOCK_STREAM, 0);
+    for (int i = 0; i < 3; i++)
+        if (!connect(s, (void *)&at, sizeof at)) return 1;
+    return 0;
+}
+"#;
+
+fn each_attempt_of_a_socket_and_each_reset_of_an_older_connection_is_counted() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("there is a free port");
+    let address = listener.local_addr().expect("it is bound");
+    let client = TcpStream::connect(address).expect("it listens");
+    let (peer, from) = listener.accept().expect("a client connects");
+    drop(listener);
+    let port = address.port().to_string();
+    let tool = Tool::attach(&["tcp", "--each", "--port", &port, "-m", "256"]);
+    let program = Program::of(REFUSED, &[]);
+    let refused = Command::new(program.path()).arg(&port).status().expect("it was built");
+    assert!(refused.success(), "{refused}");
+    let lingers_not = libc::linger { l_onoff: 1, l_linger: 0 };
+    let size = size_of_val(&lingers_not) as libc::socklen_t;
+    // SAFETY: the pointer and the size are those of the structure that this option takes.
+    let set = unsafe {
+        let value = (&raw const lingers_not).cast();
+        libc::setsockopt(client.as_raw_fd(), libc::SOL_SOCKET, libc::SO_LINGER, value, size)
+    };
+    assert_eq!(set, 0);
+    // A close without lingering resets the connection: both sockets go to CLOSE at once.
+    drop(client);
+    drop(peer);
+    let run = tool.finish();
+    run.is_complete();
+    let failed = run.of("row").filter(|row| row["how"] == "failed" && row["ms"].is_number());
+    assert_eq!(failed.count(), 3, "{:?}", run.objects);
+    for peer in [address, from] {
+        let rows = run.of("row").filter(|row| row["table"] == "older");
+        let rows = rows.filter(|row| row["peer"] == peer.to_string() && row["comm"] == "-");
+        let conns: u64 = rows.filter_map(|row| row["conns"].as_u64()).sum();
+        assert_eq!(conns, 1, "{peer}: {:?}", run.objects);
+    }
 }
 
 /// `chain BYTES FILE`: sends bytes to a socket that drops one in eight packets at random. Its
