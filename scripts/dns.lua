@@ -7,12 +7,13 @@
 -- Names need Linux 6.12; on older kernels they are `-`.
 --   perilune dns -i 5000
 --   perilune dns --than 100ms
+local conflict = require "conflict"
+
 local m = monitor {
   summary = "look-ups of host names: name, duration, result",
   group = "network", order = true,
-  emits = {
-    number { "pid" }, text { "comm" }, text { "name" }, text { "result" }, number { "ms" },
-  },
+  emits = { number { "pid" }, text { "comm" }, text { "name" }, text { "result" },
+    number { "ms" } },
   options = {
     text { "library", value = "FILE", default = "libc.so.6", help = "C library" },
     flag { "each", help = "print each look-up" },
@@ -27,10 +28,11 @@ local RESULTS = {
 }
 
 function m.init(opt)
+  if opt.each then conflict.refuse(opt, { "than" }, "--each prints every look-up") end
   local function result(number) return RESULTS[number] or tostring(number) end
   local times = latency { "comm", "name", { "result", result } }
   local calls = pending { "name", key = "tid" }
-  local least = opt.each and 0 or opt.than or math.huge
+  local than = opt.each and -1 or opt.than or math.huge
   local call = ("uprobe:%s:getaddrinfo"):format(opt.library)
 
   local function asks(e) calls:open(e._tid, e, e.arg1_text) end
@@ -42,11 +44,9 @@ function m.init(opt)
     if not asked then return end
     local number = bit.tobit(e.retval)
     times:add(asked.delay, e._comm, asked.name, number)
-    if asked.delay < least then return end
-    emit {
-      pid = e._pid, comm = e._comm, name = asked.name, result = result(number),
-      ms = asked.delay / 1e6,
-    }
+    if asked.delay <= than then return end
+    emit { pid = e._pid, comm = e._comm, name = asked.name, result = result(number),
+      ms = asked.delay / 1e6 }
   end
   evsel(("uretprobe:%s:getaddrinfo"):format(opt.library), returns)
 end

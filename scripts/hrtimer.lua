@@ -24,10 +24,10 @@ local m = monitor {
 }
 
 function m.init(opt)
-  local names, counts = {}, {}
+  local names, counts = condition.names(flat.selectors(opt.event)), {}
   for i, s in ipairs(flat.selectors(opt.event)) do
     local count = per_cpu(0)
-    names[i], counts[i] = s.attr.alias or s.name:match ":([^:]+)$" or s.name, count
+    counts[i] = count
     evsel(s, function(e) count[e._cpu] = count[e._cpu] + 1 end)
   end
   local holds = opt.condition and condition.of(opt.condition, names)

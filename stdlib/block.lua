@@ -12,13 +12,19 @@ function block.kind(letter)
   return KINDS[text] or text
 end
 
---- Returns the filter for events of a list of devices: names in /dev, and numbers as lsblk prints
---- them, `vda,259:3`. `dev` has 12 bits of major and 20 bits of minor number.
+--- Returns the filter for events of a list of disks: names in /dev, and numbers as lsblk prints
+--- them, `vda,259:3`. `dev` has 12 bits of major and 20 bits of minor number. A partition is an
+--- error: requests are those of its disk.
 function block.filter(option, devices)
   local terms = {}
   for device in devices:gmatch "[^,]+" do
     local major, minor = device:match "^(%d+):(%d+)$"
-    if not major then major, minor = block_device(device) end
+    local known_major, known_minor, disk = block_device(device)
+    if disk then
+      local why = "%s: '%s' is a partition, and requests are those of its disk; use '%s'"
+      error(why:format(option, device, disk), 0)
+    end
+    if not major then major, minor = known_major, known_minor end
     if not major then
       local why = "%s: '%s' is not a block device of this machine; lsblk lists names and numbers"
       error(why:format(option, device), 0)

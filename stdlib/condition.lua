@@ -4,6 +4,23 @@ local condition = {}
 -- C operators that Lua writes otherwise; `!=` before `!`.
 local OPERATORS = { { "!=", "~=" }, { "!", " not " }, { "&&", " and " }, { "||", " or " } }
 
+--- Returns the names of events in a condition: `alias=`, or the part of the name after the colon.
+--- Raises an error if two have the same name.
+---@param selectors perilune.Selector[]
+---@return string[]
+function condition.names(selectors)
+  local names, used = {}, {}
+  for i, s in ipairs(selectors) do
+    local name = s.attr.alias or s.name:match ":([^:]+)$" or s.name
+    if used[name] then
+      local why = "%s: two events have the name '%s'; give one of them another: %s//alias=NAME/"
+      error(why:format(s.name, name, s.name), 0)
+    end
+    names[i], used[name] = name, true
+  end
+  return names
+end
+
 --- Compiles a condition into a function of the values of `names`, in that order. Operators are
 --- those of C: `== != < <= > >= && || ! + - * /`. A condition that cannot be read is an error.
 ---@param text string

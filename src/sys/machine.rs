@@ -1,5 +1,6 @@
 //! Facts about this kernel and this process; reading one never fails, or returns `None`.
 
+use std::path::Path;
 use std::sync::OnceLock;
 
 /// Returns the page size in bytes.
@@ -55,13 +56,33 @@ pub fn is_amd() -> bool {
     vendor.contains("AuthenticAMD") || vendor.contains("HygonGenuine")
 }
 
-/// Returns major and minor number of a block device by its name in /dev, `vda` or `mapper/root`, or
-/// by its path; `None` if it is not a block device.
+/// Returns major and minor number of a block device by its name in /dev, `vda` or `mapper/root`, by
+/// its path, or by its numbers, `259:3`; `None` if it is not a block device.
 pub fn block_device(name: &str) -> Option<(u32, u32)> {
     use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
-    let found = std::fs::metadata(std::path::Path::new("/dev").join(name)).ok()?;
+    if let Some((major, minor)) = name.split_once(':')
+        && let (Ok(major), Ok(minor)) = (major.parse(), minor.parse())
+    {
+        return Some((major, minor));
+    }
+    let found = std::fs::metadata(Path::new("/dev").join(name)).ok()?;
     let number = found.rdev();
     found.file_type().is_block_device().then(|| (libc::major(number), libc::minor(number)))
+}
+
+/// Returns the name of the disk of a partition by its major and minor number; `None` if they are
+/// not those of a partition.
+pub fn disk_of_partition(device: (u32, u32)) -> Option<String> {
+    disk_in(Path::new("/sys/dev/block"), device)
+}
+
+/// Does what [`disk_of_partition`] does with a folder that has the links of /sys/dev/block: each
+/// leads to the folder of its device, that of a partition is in the folder of its disk.
+fn disk_in(links: &Path, (major, minor): (u32, u32)) -> Option<String> {
+    let device = links.join(format!("{major}:{minor}")).canonicalize().ok()?;
+    let is_partition = device.join("partition").exists();
+    let disk = device.parent().filter(|_| is_partition)?.file_name()?;
+    disk.to_str().map(str::to_owned)
 }
 
 /// Returns whether the effective user is root.
@@ -135,6 +156,30 @@ fn resource_usage() -> libc::rusage {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_disk_of_a_partition_is_the_device_whose_folder_it_is_in() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let links = folder.path().join("dev/block");
+        let disk = folder.path().join("devices/nvme0n1");
+        for part in [&links, &disk.join("nvme0n1p2")] {
+            std::fs::create_dir_all(part).expect("a folder can be made");
+        }
+        std::fs::write(disk.join("nvme0n1p2/partition"), "2").expect("it can be written");
+        for (number, device) in [("259:0", "nvme0n1"), ("259:2", "nvme0n1/nvme0n1p2")] {
+            let target = Path::new("../../devices").join(device);
+            std::os::unix::fs::symlink(target, links.join(number)).expect("a link can be made");
+        }
+        assert_eq!(disk_in(&links, (259, 2)).as_deref(), Some("nvme0n1"));
+        assert_eq!(disk_in(&links, (259, 0)), None);
+        assert_eq!(disk_in(&links, (8, 1)), None);
+    }
+
+    #[test]
+    fn a_block_device_has_numbers_by_its_numbers() {
+        assert_eq!(block_device("259:3"), Some((259, 3)));
+        assert_eq!(block_device("259:x"), None);
+    }
 
     #[test]
     fn runnable_tasks_are_the_first_part_of_the_fourth_column() {

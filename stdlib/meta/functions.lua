@@ -151,11 +151,13 @@ function futex_holder(pid, address, pi) end
 ---@return number|string|nil
 function sysctl(name) end
 
---- Returns major and minor number of a block device by its name in /dev, or by its path:
---- `local major, minor = block_device "vda"`; nil if it does not exist, and in a replay.
+--- Returns major and minor number of a block device by its name in /dev, by its path, or by its
+--- numbers `259:3`, and of a partition the name of its disk:
+--- `local major, minor, disk = block_device "vda1"`; nil if it does not exist, and in a replay.
 ---@param name string
 ---@return integer? major
 ---@return integer? minor
+---@return string? disk
 function block_device(name) end
 
 --- Returns the watched CPUs, sorted: `for _, cpu in ipairs(cpus()) do … end`.

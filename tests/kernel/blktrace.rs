@@ -10,12 +10,16 @@ use std::{
 
 use serde_json::Value;
 
-use crate::{live::live_tests, tool::Tool};
+use crate::{
+    live::{live_tests, skip_anywhere},
+    tool::Tool,
+};
 
 live_tests! {
     each_request_passes_each_stage_once,
     each_request_is_in_the_histogram_of_its_device,
     each_request_is_printed_with_the_process_that_made_it,
+    a_partition_is_refused_with_the_name_of_its_disk,
 }
 
 /// Size of one read, and the alignment of its memory.
@@ -82,6 +86,27 @@ impl Drop for LoopDevice {
         let _ = std::fs::write(self.scheduler(), &self.scheduler_before);
         let _ = Command::new("losetup").args(["-d", &self.path]).status();
     }
+}
+
+fn a_partition_is_refused_with_the_name_of_its_disk() {
+    let device = LoopDevice::with_scheduler("none");
+    let added = Command::new("addpart").args([&*device.path, "1", "2048", "4096"]).status();
+    if !added.is_ok_and(|status| status.success()) {
+        skip_anywhere("addpart of util-linux cannot add a partition to a loop device");
+    }
+    let disk = device.path.trim_start_matches("/dev/");
+    let number = std::fs::read_to_string(device.of_queue(&format!("{disk}p1/dev")));
+    let number = number.expect("it has a number");
+    for monitor in ["blktrace", "biolatency", "biosnoop"] {
+        let options = [monitor, "--device", number.trim(), "--duration", "1s"];
+        let output = Command::new(env!("CARGO_BIN_EXE_perilune")).args(options).output();
+        let output = output.expect("the built command runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        let why = format!("is a partition, and requests are those of its disk; use '{disk}'");
+        assert!(!output.status.success() && said.contains(&why), "{monitor}: {said}");
+    }
+    let removed = Command::new("delpart").args([&*device.path, "1"]).status();
+    assert!(removed.is_ok_and(|status| status.success()));
 }
 
 fn each_request_passes_each_stage_once() {

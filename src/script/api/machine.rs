@@ -85,12 +85,14 @@ fn cgroups(api: &Registry<'_>) -> mlua::Result<Function> {
     })
 }
 
-/// Returns major and minor number of a block device by name; nil if there is none, and for a
-/// recording, whose machine may have other numbers.
+/// Returns major and minor number of a block device by name, and the disk of a partition; nil if
+/// there is none, and for a recording, whose machine may have other numbers.
 fn block_device(api: &Registry<'_>) -> mlua::Result<Function> {
     let is_live = api.liveness();
     api.lua().create_function(move |_, name: String| {
-        Ok(is_live().then(|| machine::block_device(&name)).flatten().unzip())
+        let found = is_live().then(|| machine::block_device(&name)).flatten();
+        let (major, minor) = found.unzip();
+        Ok((major, minor, found.and_then(machine::disk_of_partition)))
     })
 }
 

@@ -72,7 +72,7 @@ pub fn options() -> Vec<OptionSpec> {
              for a monitor without delays, draw the times of its events",
         ),
         text("filter", "GLOBS", "only tasks with these names: nginx*,!java-debug"),
-        text("device", "NAMES", "only these devices, by name or the MAJ:MIN of lsblk: vda,8:0"),
+        text("device", "NAMES", "only these disks, by name or the MAJ:MIN of lsblk: vda,8:0"),
         flag("interruptible", Some('S'), "only interruptible sleep (S)"),
         flag("uninterruptible", Some('D'), "only uninterruptible sleep (D)"),
         OptionSpec::new(
