@@ -4,6 +4,8 @@
 
 mod location;
 mod sections;
+#[cfg(test)]
+mod tests;
 mod unit;
 
 use std::ops::Range;

@@ -240,7 +240,9 @@ const INLINED_MAX: usize = 256;
 const UNPACKED_MAX: u64 = 1 << 30;
 
 const SYMBOLS: &[&str] = &[".symtab"];
-const DEBUG_INFO: &[&str] = &[".debug_info", ".zdebug_info"];
+/// blazesym does not read `.zdebug_info`, the compressed form before the gABI's: the debug file may
+/// have the other one.
+const DEBUG_INFO: &[&str] = &[".debug_info"];
 
 /// Returns whether the file has bytes of one of these sections.
 fn has(object: &Object, names: &[&str]) -> bool {

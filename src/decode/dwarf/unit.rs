@@ -81,14 +81,14 @@ impl<'a> DwarfUnit<'a> {
         if !self.is_c(self.origin(&function).unit).unwrap_or(false) {
             return Err(NoPrototype::Language);
         }
-        const NORMAL: u64 = 1;
-        let convention = self.number(&function, gimli::DW_AT_calling_convention);
+        let normal = AttributeValue::CallingConvention(gimli::DW_CC_normal);
+        let convention = self.attr(&function, gimli::DW_AT_calling_convention);
         let base = function.die.attr_value(gimli::DW_AT_frame_base);
         let unit = self.unit(function.unit).ok_or(NoPrototype::NoDebugInfo)?;
         let described = self.reference(&function, gimli::DW_AT_abstract_origin);
         let convention = Convention {
             entry: address,
-            is_changed: is_clone || convention.is_some_and(|value| value != NORMAL),
+            is_changed: is_clone || convention.is_some_and(|(_, value)| value != normal),
             is_instance: described.is_some(),
             is_from_caller: base.is_some_and(|base| is_caller_frame(&base, &unit)),
         };

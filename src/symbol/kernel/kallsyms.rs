@@ -277,6 +277,23 @@ impl KallsymsTable {
         (start..end).contains(&entry.address).then_some(end)
     }
 
+    /// Returns the end of the last symbol of code that the kernel generated, such as BPF programs.
+    /// The list has no sizes, and the next symbol may be far away: it ends a page after its first
+    /// address, rounded up to a page, as in `symbols__fixup_end()` of perf.
+    fn end_of_generated(
+        &self,
+        entry: &KallsymsEntry,
+        line: &KallsymsLine<'_>,
+        behind: Option<KallsymsEntry>,
+    ) -> Option<u64> {
+        const PAGE: u64 = 4096;
+        let is_generated = |module: &&str| *module == "bpf" || module.starts_with("__builtin__");
+        let module = line.module.filter(is_generated)?;
+        let next = behind.and_then(|behind| self.line(behind)?.module);
+        let end = entry.address.checked_add(PAGE)?.checked_next_multiple_of(PAGE);
+        end.filter(|_| next != Some(module))
+    }
+
     /// Returns the last symbol at or before an address, and the one after it.
     fn entry(&self, address: u64) -> Option<(KallsymsEntry, Option<KallsymsEntry>)> {
         let behind = self.symbols.partition_point(|entry| entry.address <= address);
@@ -297,6 +314,7 @@ impl KallsymsTable {
         let (entry, behind) = self.entry(address)?;
         let (line, offset) = (self.line(entry)?, address - entry.address);
         let end = self.end(&entry, &line);
+        let end = end.or_else(|| self.end_of_generated(&entry, &line, behind));
         if end.is_some_and(|end| address >= end) || (!line.is_code() && offset > 0) {
             return None;
         }

@@ -11,6 +11,7 @@ live_tests! {
     a_program_without_symbols_has_addresses_and_its_file,
     a_debug_file_is_found_by_build_id,
     a_debug_file_is_found_by_its_link_and_must_have_its_crc,
+    a_debug_file_is_searched_if_the_debug_information_cannot_be_unpacked,
     mini_debug_info_names_what_dynsym_does_not,
 }
 
@@ -67,6 +68,19 @@ fn a_debug_file_is_found_by_its_link_and_must_have_its_crc() {
     Watched::run(&[], &[program.path()]).is_only(&CHAIN, 10);
     program.shell("printf x >> .debug/chain.debug");
     assert_eq!(Watched::run(&[], &[program.path()]).count(&CHAIN), 0);
+}
+
+fn a_debug_file_is_searched_if_the_debug_information_cannot_be_unpacked() {
+    let program = Program::c(SOURCE, &["-g", "-Wl,--build-id=none"]);
+    program.shell(
+        "mkdir .debug && objcopy --only-keep-debug chain .debug/chain.debug \
+         && objcopy --compress-debug-sections=zlib-gnu chain \
+         && readelf -SW chain | grep -q zdebug_info \
+         && objcopy --add-gnu-debuglink=.debug/chain.debug chain",
+    );
+    let watched = Watched::run(&["--lines"], &[program.path()]);
+    watched.is_only(&CHAIN, 10);
+    assert!(watched.stacks[0][1].line.contains("chain.c:"), "{}", watched.printed);
 }
 
 fn mini_debug_info_names_what_dynsym_does_not() {

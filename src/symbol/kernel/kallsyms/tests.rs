@@ -64,6 +64,23 @@ fn the_last_function_ends_with_its_module_or_the_kernels_code() {
 }
 
 #[test]
+fn the_last_symbol_of_generated_code_ends_with_a_page() {
+    let list = "ffff1000 T first\nffff2000 T _etext\nffff3000 t bpf_prog_a\t[bpf]\n\
+        ffff9100 t bpf_prog_b\t[bpf]\nfffff000 t ftrace_trampoline\t[__builtin__ftrace]\n";
+    let table = kallsyms(list, "");
+    let at = |address| table.find(address).map(|found| (found.name, found.size));
+    for (address, found) in [
+        (0xffff_90ff, Some(("bpf_prog_a", 0x6100))),
+        (0xffff_aeff, Some(("bpf_prog_b", 0x1f00))),
+        (0xffff_b000, None),
+        (0xffff_ffff, Some(("ftrace_trampoline", 0x1000))),
+        (0x1_0000_0000, None),
+    ] {
+        assert_eq!(at(address), found, "{address:x}");
+    }
+}
+
+#[test]
 fn symbols_after_the_kernels_code_are_read_on_demand() {
     let list = "ffff1000 T first\nffff1000 t alias\nffff1800 T last\nffff2000 T _etext\n\
         ffff3000 t started\nffff3800 T _einittext\nfffe0000 t of_a_module\t[module]\n";
