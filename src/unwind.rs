@@ -73,7 +73,8 @@ struct Process {
 
 impl Unwinder {
     /// Walks the stack of a task: pushes its instruction pointer, then the return address of each
-    /// caller. `programs` must be in the state of the records before the sample.
+    /// caller, or the instruction pointer of code that a signal interrupted. `programs` must be in
+    /// the state of the records before the sample.
     pub fn walk(
         &mut self,
         programs: &mut Programs,
@@ -165,14 +166,23 @@ impl Process {
         let mut values = registers.values;
         let mut frame = FrameAddress::from_instruction_pointer(registers.instruction_pointer);
         // The task's own address is correct wherever it lies; the address of a caller is in code.
-        let mut innermost = true;
+        let (mut innermost, mut interrupted) = (true, false);
         loop {
             let address = frame.address_for_lookup();
-            if !self.add_module_at(known, address) && !innermost || !frames.push(frame.address()) {
+            if !self.add_module_at(known, address) && !innermost {
                 return false;
             }
-            innermost = false;
-            if self.trampolines.iter().any(|range| range.contains(&address)) {
+            let returns_from_signal = self.trampolines.iter().any(|code| code.contains(&address));
+            // No call precedes the first instruction of the code that a handler returns to.
+            let pushed = match !innermost && (interrupted || returns_from_signal) {
+                true => frames.push_interrupted(frame.address()),
+                false => frames.push(frame.address()),
+            };
+            if !pushed {
+                return false;
+            }
+            (innermost, interrupted) = (false, returns_from_signal);
+            if returns_from_signal {
                 let Some((address, before)) = signal::interrupted(&values, &mut read) else {
                     return false;
                 };

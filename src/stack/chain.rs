@@ -1,6 +1,7 @@
 //! The frames of a call chain: its addresses, each with its side (kernel, user or guest).
 //!
-//! The first address after a marker is that of the running code; the others are return addresses.
+//! The first address after a marker is that of the running code, or of code that a signal
+//! interrupted; the others are return addresses.
 
 use crate::base::event::chain::{KERNEL, TRUNCATED, USER, begins_kernel, is_marker};
 use crate::base::kernel::address::is_kernel_address;
@@ -94,6 +95,13 @@ mod tests {
                 step(0, CodeSide::Cut, false),
             ]
         );
+    }
+
+    #[test]
+    fn the_address_that_a_signal_interrupted_is_not_a_return_address() {
+        let callers: Vec<bool> =
+            steps(&[USER, 0x1000, 0x2000, USER, 0x3000, 0x4000]).map(|step| step.caller).collect();
+        assert_eq!(callers, [false, true, false, true]);
     }
 
     #[test]

@@ -20,6 +20,7 @@ live_tests! {
     a_rust_program_without_frame_pointers_is_unwound_to_its_start,
     a_thread_is_unwound_to_where_it_began,
     the_frame_interrupted_by_a_signal_follows_its_handler,
+    a_function_interrupted_at_its_first_instruction_has_its_own_name,
     code_of_the_kernel_in_user_space_is_unwound,
     frame_pointers_lead_to_main_where_a_program_keeps_them,
     a_stack_deeper_than_its_copy_is_marked_and_counted_as_truncated,
@@ -125,6 +126,17 @@ fn the_frame_interrupted_by_a_signal_follows_its_handler() {
         (&["leaf", "handler"][..], &["bravo", "alpha", "main"][..])
     );
     assert_eq!(names.last(), Some(&"_start"));
+}
+
+fn a_function_interrupted_at_its_first_instruction_has_its_own_name() {
+    let built = programs::c(programs::SIGNAL_AT_ENTRY, &WITHOUT_FRAME_POINTERS);
+    let seen = watch(&built, GETPPID, sampled(stack(DWARF))).unwrap();
+    assert_eq!((seen.stacks.len(), seen.truncated), (1, 0), "{:?}", seen.stacks);
+    let names = user_names(&seen.stacks[0]);
+    assert_eq!(
+        (&names[..2], &names[3..6]),
+        (&["leaf", "handler"][..], &["bravo", "alpha", "main"][..])
+    );
 }
 
 fn code_of_the_kernel_in_user_space_is_unwound() {

@@ -5,9 +5,11 @@
 //! ```
 //!
 //! A slot's chain has this form whatever walked the stack (the kernel, unwind tables, branch
-//! records). The entry of a caller is its return address, which is the address after the call. The
-//! markers are the kernel's `PERF_CONTEXT_*` (include/uapi/linux/perf_event.h). [`TRUNCATED`] is
-//! perilune's own; it is an entry of the chain, so every copy of the chain keeps it.
+//! records). The entry of a caller is its return address, which is the address after the call. A
+//! further `USER` begins where a signal interrupted the code: the entry after it is the address of
+//! an instruction that has not run, like the first one. The markers are the kernel's
+//! `PERF_CONTEXT_*` (include/uapi/linux/perf_event.h). [`TRUNCATED`] is perilune's own; it is an
+//! entry of the chain, so every copy of the chain keeps it.
 
 /// Marker: kernel addresses follow.
 pub const KERNEL: u64 = -128_i64 as u64;
@@ -73,6 +75,16 @@ impl<'a> ChainBuilder<'a> {
         !self.cut
     }
 
+    /// Adds a frame whose entry is not a return address: a marker precedes it, which takes the room
+    /// of a frame. Otherwise like [`ChainBuilder::push`].
+    pub fn push_interrupted(&mut self, address: u64) -> bool {
+        if self.left < 2 {
+            self.cut = true;
+            return false;
+        }
+        self.push(USER) && self.push(address)
+    }
+
     /// Marks the chain as truncated: the stack continues, but cannot be followed.
     pub fn cut(&mut self) {
         self.cut = true;
@@ -111,5 +123,14 @@ mod tests {
         assert!(room.push(1) && room.push(2) && !room.is_cut());
         assert!(!room.push(3) && room.is_cut());
         assert_eq!(chain, [USER, 1, 2]);
+    }
+
+    #[test]
+    fn an_interrupted_frame_begins_a_section_and_fits_with_its_marker_or_not_at_all() {
+        let mut chain = vec![USER];
+        let mut room = ChainBuilder::new(&mut chain, 4);
+        assert!(room.push(1) && room.push_interrupted(2));
+        assert!(!room.push_interrupted(3) && room.is_cut());
+        assert_eq!(chain, [USER, 1, USER, 2]);
     }
 }

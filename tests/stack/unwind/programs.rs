@@ -69,6 +69,23 @@ KEPT long alpha(long n) { return bravo(n + 1) + 1; }
 int main(void) { signal(SIGUSR1, handler); return alpha(1) == 0; }
 "#;
 
+/// `handler` interrupts `bravo` at its first instruction, which follows another function.
+pub(crate) const SIGNAL_AT_ENTRY: &str = r#"
+#ifdef __x86_64__
+#define UNDEFINED "ud2"
+#else
+#define UNDEFINED "udf #0"
+#endif
+__asm__(".text\n.type before, %function\nbefore: .cfi_startproc\nret\n.cfi_endproc\n.size before, . - before\n"
+        ".globl bravo\n.type bravo, %function\nbravo: .cfi_startproc\n" UNDEFINED "\nret\n.cfi_endproc\n"
+        ".size bravo, . - bravo\n");
+long bravo(long n);
+KEPT void leaf(void) { LOCALS(40); call(SYS_getppid, locals[0], 0, 0); locals[1] = 2; }
+KEPT void handler(int number) { LOCALS(80); leaf(); _exit(locals[0] == 2); }
+KEPT long alpha(long n) { return bravo(n + 1) + 1; }
+int main(void) { signal(SIGILL, handler); return alpha(1) == 0; }
+"#;
+
 /// Calls clock_gettime for a third of a second, mostly in the vdso.
 pub(crate) const CLOCK: &str = r#"
 KEPT long bravo(long n) {
