@@ -35,6 +35,15 @@ pub use variables::ProcessVariables;
 
 use crate::base::report::frame::{Frame, Space};
 
+/// Symbols that were omitted because of limits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OmittedSymbols {
+    /// Bytes of perf maps that were not read.
+    pub perf_map_bytes: u64,
+    /// Symbols of code that the kernel generated.
+    pub ksymbols: u64,
+}
+
 /// Names the addresses of call chains: live, from the tables of the kernel and of processes; in a
 /// replay, from the recording.
 pub trait Symbolizer {
@@ -53,6 +62,11 @@ pub trait Symbolizer {
     /// Handles the end of a space's process: the files that it leaves may be gone when its
     /// addresses are named.
     fn on_exit(&mut self, _space: Space) {}
+
+    /// Returns how many symbols were omitted because of limits.
+    fn omitted(&self) -> OmittedSymbols {
+        OmittedSymbols::default()
+    }
 
     /// Returns a number that changes whenever an address that was looked up may have another name;
     /// earlier answers must then be looked up again. Each drawing starts with a call of this.

@@ -2,8 +2,9 @@
 //! dropped for lack of memory.
 
 use crate::base::report::draw::Level;
-use crate::base::text::units::counted;
+use crate::base::text::units::{counted, human_bytes};
 use crate::script::context::shared::SharedContext;
+use crate::symbol::OmittedSymbols;
 
 /// Prints the notes, if there are any.
 pub(super) fn print_notes(context: &SharedContext) {
@@ -11,7 +12,9 @@ pub(super) fn print_notes(context: &SharedContext) {
     let notes = {
         let programs = programs.borrow();
         let spaces = &programs.spaces;
-        let room = memory_note(spaces.forgotten(), spaces.refused(), programs.objects.dropped());
+        let closed = programs.objects.dropped();
+        let omitted = context.omitted_symbols();
+        let room = memory_note(spaces.forgotten(), spaces.refused(), closed, omitted);
         let (files, one) = programs.objects.nameless();
         [room, one.and_then(|one| unreadable_files_note(files, &one.path))]
     };
@@ -31,16 +34,25 @@ fn unreadable_files_note(files: usize, one: &[u8]) -> Option<String> {
 }
 
 /// Returns a note about `forgotten` address spaces with stacks in them, `refused` spaces and
-/// mappings, and files `closed` early.
-fn memory_note(forgotten: u64, refused: u64, closed: u64) -> Option<String> {
+/// mappings, files `closed` early, and symbols that were not read or kept.
+fn memory_note(
+    forgotten: u64,
+    refused: u64,
+    closed: u64,
+    omitted: OmittedSymbols,
+) -> Option<String> {
     let parts = [
         (forgotten, "ended process", "dropped"),
         (refused, "mapping", "ignored"),
         (closed, "file", "closed early"),
+        (omitted.ksymbols, "kernel symbol", "dropped"),
     ];
     let dropped = parts.into_iter().filter(|(count, ..)| *count > 0);
-    let dropped: Vec<String> =
+    let mut dropped: Vec<String> =
         dropped.map(|(count, one, what)| format!("{} {what}", counted(count, one))).collect();
+    if omitted.perf_map_bytes > 0 {
+        dropped.push(format!("{} of perf maps not read", human_bytes(omitted.perf_map_bytes)));
+    }
     let text = format!("symbol memory limit: {}; stacks may lack names", dropped.join(", "));
     (!dropped.is_empty()).then_some(text)
 }
@@ -60,9 +72,14 @@ mod tests {
 
     #[test]
     fn only_nonzero_counts_are_reported() {
-        assert_eq!(memory_note(0, 0, 0), None);
+        let none = OmittedSymbols::default();
+        assert_eq!(memory_note(0, 0, 0, none), None);
         let text = "symbol memory limit: 2 ended processes dropped, 1 file closed early; stacks \
                     may lack names";
-        assert_eq!(memory_note(2, 0, 1).as_deref(), Some(text));
+        assert_eq!(memory_note(2, 0, 1, none).as_deref(), Some(text));
+        let omitted = OmittedSymbols { perf_map_bytes: 3 << 20, ksymbols: 2 };
+        let text = "symbol memory limit: 2 kernel symbols dropped, 3MiB of perf maps not read; \
+                    stacks may lack names";
+        assert_eq!(memory_note(0, 0, 0, omitted).as_deref(), Some(text));
     }
 }

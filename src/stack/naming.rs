@@ -7,7 +7,7 @@
 use super::chain::{ChainStep, CodeSide, steps};
 use super::{EMPTY, OTHER, Stacks, fold};
 use crate::base::report::frame::{Frame, Space};
-use crate::symbol::Symbolizer;
+use crate::symbol::{OmittedSymbols, Symbolizer};
 use hashbrown::HashTable;
 use std::hash::{BuildHasher as _, RandomState};
 use std::ops::Range;
@@ -63,6 +63,11 @@ impl Naming {
     /// they can be found.
     pub fn on_exit(&mut self, space: Space) {
         self.names.on_exit(space);
+    }
+
+    /// Returns how many symbols were omitted because of limits.
+    pub fn omitted(&self) -> OmittedSymbols {
+        self.names.omitted()
     }
 
     /// Begins a drawing: clears the cache if it is too large or names may have changed. Indexes

@@ -58,6 +58,11 @@ impl KernelSymbols {
         self.generated.borrow().added()
     }
 
+    /// Returns how many symbols of generated code were dropped because of the limit.
+    pub fn dropped(&self) -> u64 {
+        self.generated.borrow().dropped()
+    }
+
     /// Returns the frame of an address in a call chain. With `caller`, it is a return address.
     pub fn frame(&self, address: u64, caller: bool) -> Frame {
         let looked_up = address.saturating_sub(u64::from(caller));

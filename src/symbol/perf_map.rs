@@ -6,7 +6,8 @@
 //! file is used only if it belongs to root or to the owner of the process.
 //!
 //! Compilers append while they run, and reuse addresses: of two lines for one address the later one
-//! is valid, and a file that has changed is read again. A process that has ended leaves its file:
+//! is valid, and a file that has changed is read again. Of a file that is too large, the end is
+//! read: it has the newest code. A process that has ended leaves its file:
 //! it is looked up below the root of an ancestor of the process, or in perilune's own `/tmp`,
 //! unless it is older than the process. The file is opened when the exit record of the process is
 //! handled, and read when it is needed: it may be removed in between.
@@ -14,7 +15,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::fs::{File, Metadata};
-use std::io::{BufRead, BufReader, Read as _};
+use std::io::{BufRead, BufReader, Read as _, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::time::SystemTime;
@@ -63,6 +64,8 @@ pub(super) struct PerfMaps {
     looked_ns: Cell<u64>,
     /// Duration of the last check, with what was read again.
     took_ns: Cell<u64>,
+    /// Maximum of the bytes that were not read of the files known at a time.
+    skipped: Cell<u64>,
 }
 
 #[derive(Default)]
@@ -72,6 +75,8 @@ struct PerfMap {
     bytes: usize,
     /// The file that was read, and its state then; None if there was none.
     state: Option<State>,
+    /// Bytes of the file that were not read because of the limits.
+    skipped: u64,
 }
 
 /// Path, inode, size and modification time.
@@ -96,12 +101,23 @@ impl PerfMaps {
             let room = room.unwrap_or(Left::ALL);
             let found = self.take_held(space).or_else(|| find(programs, space));
             maps.insert(space, PerfMap::read(found, room));
+            self.count_skipped(&maps);
         }
         let Some(map) = maps.get(&space) else { return false };
         let Some((start, name)) = map.names.find(lookup) else { return false };
         let symbol = Some(name.clone());
         out.push(Frame { address, symbol, offset: address - start, ..Frame::default() });
         true
+    }
+
+    /// Returns how many bytes of files were not read because of the limits.
+    pub(super) fn skipped(&self) -> u64 {
+        self.skipped.get()
+    }
+
+    fn count_skipped(&self, maps: &HashMap<Space, PerfMap, RandomState>) {
+        let now = maps.values().map(|map| map.skipped).sum();
+        self.skipped.set(self.skipped.get().max(now));
     }
 
     /// Opens the file of a process that has ended, unless it has been read in its present state.
@@ -151,6 +167,7 @@ impl PerfMaps {
                     self.version.set(self.version.get() + 1);
                 }
             }
+            self.count_skipped(&maps);
             let end = monotonic_ns();
             self.looked_ns.set(end);
             self.took_ns.set(end.saturating_sub(now));
@@ -164,14 +181,31 @@ impl PerfMap {
         let Some((path, opened)) = found else { return PerfMap::default() };
         let mut map = PerfMap { state: Some(state(path, &opened)), ..PerfMap::default() };
         // Reads the file that was checked, not what its path leads to by now.
-        let (file, _) = opened;
-        map.take(BufReader::new(file.take(SIZE_MAX)), room);
+        let (file, metadata) = opened;
+        map.take_end(BufReader::new(file), metadata.len(), SIZE_MAX, room);
         map
     }
 
-    /// Adds lines while there is room.
-    fn take(&mut self, mut reader: impl BufRead, room: Left) {
+    /// Adds the lines in the last `most` bytes of a file of this length, while there is room.
+    fn take_end(&mut self, mut file: impl BufRead + Seek, length: u64, most: u64, room: Left) {
+        self.skipped = length;
+        let start = length.saturating_sub(most);
+        // The byte before shows whether a line begins there; a part of a line is omitted.
+        let before = u64::from(start > 0);
+        if file.seek(SeekFrom::Start(start - before)).is_err() {
+            return;
+        }
+        let mut reader = file.take(most.saturating_add(before));
+        if start > 0 && reader.skip_until(b'\n').is_err() {
+            return;
+        }
+        self.skipped = length.saturating_sub(self.take(reader, room));
+    }
+
+    /// Adds lines while there is room. Returns their size in bytes.
+    fn take(&mut self, mut reader: impl BufRead, room: Left) -> u64 {
         let mut line = Vec::new();
+        let mut taken = 0;
         // A line that is being written has no line break yet, and is read the next time.
         while self.names.len() < room.names
             && self.bytes < room.bytes
@@ -185,8 +219,10 @@ impl PerfMap {
                 self.bytes += name.len();
                 self.names.put(start, size, name.into());
             }
+            taken += line.len() as u64;
             line.clear();
         }
+        taken
     }
 }
 
@@ -273,6 +309,27 @@ mod tests {
             (map.names.len(), map.names.find(0x105).map(|(start, _)| start)),
             (1, Some(0x100))
         );
+    }
+
+    #[test]
+    fn the_newest_lines_of_a_large_file_are_read_and_the_rest_is_counted() {
+        let text: String = (0..100).map(|i| format!("1000 10 f{i:03}\n{i:x}0000 10 g\n")).collect();
+        let length = text.len() as u64;
+        let line = "1000 10 f099\n630000 10 g\n".len() as u64;
+        for (most, names, read) in [
+            (length, 101, length),
+            (length + 1000, 101, length),
+            (2 * line, 3, 2 * line),
+            (2 * line + 3, 3, 2 * line),
+        ] {
+            let mut map = PerfMap::default();
+            map.take_end(std::io::Cursor::new(&text), length, most, Left::ALL);
+            assert_eq!((map.names.len(), map.skipped), (names, length - read), "{most}");
+            assert_eq!(map.names.find(0x1005).map(|(_, name)| &**name), Some("f099"));
+        }
+        let mut map = PerfMap::default();
+        map.take_end(std::io::Cursor::new(&text), length, length, Left { names: 0, ..Left::ALL });
+        assert_eq!((map.names.len(), map.skipped), (0, length));
     }
 
     #[test]

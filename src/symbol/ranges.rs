@@ -17,18 +17,25 @@ impl<T> Default for Ranges<T> {
 
 impl<T> Ranges<T> {
     /// Adds a range of `length` bytes, if it is not empty, and removes every other that overlaps
-    /// it.
-    pub(super) fn put(&mut self, start: u64, length: u64, value: T) {
+    /// it. Returns the removed values.
+    pub(super) fn put(&mut self, start: u64, length: u64, value: T) -> Vec<T> {
         let end = start.saturating_add(length);
+        let mut removed = Vec::new();
         if length == 0 {
-            return;
+            return removed;
         }
         while let Some((&old, &(old_length, _))) = self.ranges.range(..end).next_back()
             && old.saturating_add(old_length) > start
         {
-            self.ranges.remove(&old);
+            removed.extend(self.remove(old));
         }
         self.ranges.insert(start, (length, value));
+        removed
+    }
+
+    /// Removes the range with this first address, and returns its value.
+    pub(super) fn remove(&mut self, start: u64) -> Option<T> {
+        self.ranges.remove(&start).map(|(_, value)| value)
     }
 
     /// Returns the start and the value of the range that contains an address.
@@ -39,10 +46,6 @@ impl<T> Ranges<T> {
 
     pub(super) fn len(&self) -> usize {
         self.ranges.len()
-    }
-
-    pub(super) fn drop_first(&mut self) {
-        self.ranges.pop_first();
     }
 }
 
@@ -58,7 +61,7 @@ mod tests {
         ranges.put(0x2000, 0, 'z');
         let at = |ranges: &Ranges<char>, at| ranges.find(at).map(|(start, name)| (start, *name));
         assert_eq!(at(&ranges, 0x10ff), Some((0x1000, 'a')));
-        ranges.put(0x10f0, 0x20, 'c');
+        assert_eq!(ranges.put(0x10f0, 0x20, 'c'), ['b', 'a']);
         assert_eq!(at(&ranges, 0x1000), None);
         assert_eq!(at(&ranges, 0x10ff), Some((0x10f0, 'c')));
         assert_eq!(at(&ranges, 0x1180), None);

@@ -9,7 +9,7 @@ use hashbrown::HashMap;
 use std::hash::RandomState;
 
 use super::perf_map::PerfMaps;
-use super::{KernelSymbols, ObjectSymbols, Symbolizer};
+use super::{KernelSymbols, ObjectSymbols, OmittedSymbols, Symbolizer};
 use crate::base::report::frame::{Frame, Space};
 use crate::task::maps::{Backing, Mapping};
 use crate::task::objects::Object;
@@ -128,6 +128,10 @@ impl Symbolizer for Symbols {
         if programs.makes_code(space) {
             self.perf_maps.hold(&programs, space);
         }
+    }
+
+    fn omitted(&self) -> OmittedSymbols {
+        OmittedSymbols { perf_map_bytes: self.perf_maps.skipped(), ksymbols: self.kernel.dropped() }
     }
 
     fn version(&self) -> u64 {

@@ -18,7 +18,7 @@ use crate::decode::clock::Clock;
 use crate::script::aggregate::AggregateSettings;
 use crate::stack::naming::Naming;
 use crate::stat::weight::EventWeight;
-use crate::symbol::KernelSymbols;
+use crate::symbol::{KernelSymbols, OmittedSymbols};
 use crate::task::Tasks;
 use crate::task::programs::SharedPrograms;
 
@@ -148,6 +148,11 @@ impl SharedContext {
     /// Sets how the frames of stacks are named.
     pub fn set_naming(&self, naming: Naming) {
         self.with(|context| *context.naming.borrow_mut() = naming);
+    }
+
+    /// Returns how many symbols were omitted because of limits.
+    pub fn omitted_symbols(&self) -> OmittedSymbols {
+        self.with(|context| context.naming.borrow().omitted())
     }
 
     /// Follows the address spaces and mapped files of processes, for a run that takes stacks.
