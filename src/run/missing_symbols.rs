@@ -1,10 +1,11 @@
-//! Notes at the end of a run about why stacks lack names: files that were not found, and mappings
-//! dropped for lack of memory.
+//! Notes at the end of a run about why stacks lack names: files that were not found or could not be
+//! copied, and data dropped for lack of memory.
 
 use crate::base::report::draw::Level;
 use crate::base::text::units::{counted, human_bytes};
 use crate::script::context::shared::SharedContext;
 use crate::symbol::OmittedSymbols;
+use crate::task::objects::NamelessReason;
 
 /// Prints the notes, if there are any.
 pub(super) fn print_notes(context: &SharedContext) {
@@ -15,8 +16,11 @@ pub(super) fn print_notes(context: &SharedContext) {
         let closed = programs.objects.dropped();
         let omitted = context.omitted_symbols();
         let room = memory_note(spaces.forgotten(), spaces.refused(), closed, omitted);
-        let (files, one) = programs.objects.nameless();
-        [room, one.and_then(|one| unreadable_files_note(files, &one.path))]
+        let nameless = |reason| {
+            let (files, one) = programs.objects.nameless(reason);
+            one.and_then(|one| nameless_files_note(reason, files, &one.path))
+        };
+        [room, nameless(NamelessReason::NotFound), nameless(NamelessReason::TooLarge)]
     };
     for text in notes.into_iter().flatten() {
         context.note(Level::Warning, &text);
@@ -24,12 +28,19 @@ pub(super) fn print_notes(context: &SharedContext) {
 }
 
 /// Returns a note about `files` files that could not be read; `one` is one of them.
-fn unreadable_files_note(files: usize, one: &[u8]) -> Option<String> {
+fn nameless_files_note(reason: NamelessReason, files: usize, one: &[u8]) -> Option<String> {
     let such = if files > 1 { ", such as" } else { ":" };
     let one = String::from_utf8_lossy(one);
     let counted = counted(files as u64, "executed file");
     let their = if files > 1 { "their" } else { "its" };
-    let text = format!("{counted} not found or not ELF{such} {one}; {their} functions lack names");
+    let why = match reason {
+        NamelessReason::NotFound => "not found or not ELF",
+        NamelessReason::TooLarge => {
+            "too large to be copied (256 MiB each, 512 MiB together) and writable by others than \
+             root"
+        }
+    };
+    let text = format!("{counted} {why}{such} {one}; {their} functions lack names");
     (files > 0).then_some(text)
 }
 
@@ -63,11 +74,16 @@ mod tests {
 
     #[test]
     fn unreadable_files_are_reported_with_one_example() {
-        assert_eq!(unreadable_files_note(0, b""), None);
+        let note = |files, one| nameless_files_note(NamelessReason::NotFound, files, one);
+        assert_eq!(note(0, b""), None);
         let one = "1 executed file not found or not ELF: /a b; its functions lack names";
-        assert_eq!(unreadable_files_note(1, b"/a b").as_deref(), Some(one));
+        assert_eq!(note(1, b"/a b").as_deref(), Some(one));
         let two = "2 executed files not found or not ELF, such as /a; their functions lack names";
-        assert_eq!(unreadable_files_note(2, b"/a").as_deref(), Some(two));
+        assert_eq!(note(2, b"/a").as_deref(), Some(two));
+        let large = "1 executed file too large to be copied (256 MiB each, 512 MiB together) and \
+                     writable by others than root: /a; its functions lack names";
+        let note = nameless_files_note(NamelessReason::TooLarge, 1, b"/a");
+        assert_eq!(note.as_deref(), Some(large));
     }
 
     #[test]

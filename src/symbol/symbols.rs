@@ -58,7 +58,13 @@ impl Symbols {
                 let tables = self.tables(&programs, space, &mapping, &object);
                 tables.frames(mapping.file_offset(lookup), address, address - lookup, out)
             }
-            None => self.perf_maps.frame(&programs, space, address, lookup, out),
+            None => {
+                let named = self.perf_maps.frame(&programs, space, address, lookup, out);
+                if !named {
+                    programs.objects.note_nameless(&mapping);
+                }
+                named
+            }
         };
         if !named {
             out.push(Frame { address, ..Frame::default() });

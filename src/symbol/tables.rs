@@ -1,10 +1,11 @@
 //! Names in one object: from its own symbol tables or, if those were stripped, from its debug file.
 //!
 //! blazesym reads them: `.symtab`, `.dynsym` and, with `lines`, the DWARF data about lines and
-//! inlined functions. It gets the open files, not their paths, and is dropped with them. Without
-//! `lines`, DWARF is not read: that of a large program takes seconds and gigabytes. With it, a
-//! function keeps its name from the symbol tables: DWARF has the parts into which compilers split a
-//! function (`main.cold`, `f.constprop.0`) under the name of the whole, or not at all.
+//! inlined functions. It gets the open files or their copies, not their paths, and is dropped with
+//! them. Without `lines`, DWARF is not read: that of a large program takes seconds and gigabytes.
+//! With it, a function keeps its name from the symbol tables: DWARF has the parts into which
+//! compilers split a function (`main.cold`, `f.constprop.0`) under the name of the whole, or not at
+//! all.
 //!
 //! A function without a symbol is named by the place where it begins, which the unwind tables of a
 //! stripped file have: `[app+0x1230]`.

@@ -1,33 +1,28 @@
 //! Files that are kept open for reading, whatever happens to their paths.
 //!
-//! Maps a file that only root or this user can write. Copies any other file, since its owner could
-//! change the bytes of a mapping while a slice of them is in use.
+//! Maps a file that only root or this user can write. Copies any other file into memory, since its
+//! owner could change the bytes of a mapping while a slice of them is in use.
 
+use std::cell::Cell;
 use std::ffi::CStr;
-use std::fs::File;
-use std::io;
+use std::fs::{File, Metadata};
+use std::io::{self, Read as _};
 use std::ops::Deref;
 use std::os::fd::{AsRawFd as _, FromRawFd as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::SystemTime;
 
 use memmap2::{Mmap, MmapOptions};
 
 use super::{maps, sigbus};
 
+#[cfg(test)]
+mod tests;
+
 /// Maximum size of a copy. A larger file that other users can write has no symbols and no unwind
 /// tables.
 const COPY_MAX: u64 = 256 << 20;
-
-/// An open regular file and its bytes.
-#[derive(Debug)]
-pub struct MappedFile {
-    file: File,
-    bytes: FileBytes,
-    modified: Option<SystemTime>,
-}
 
 /// Maximum size of all copies together.
 const COPIES_MAX: u64 = 512 << 20;
@@ -35,35 +30,67 @@ const COPIES_MAX: u64 = 512 << 20;
 /// Current size of all copies together.
 static COPIED: AtomicU64 = AtomicU64::new(0);
 
+/// An open regular file and its bytes.
 #[derive(Debug)]
-enum FileBytes {
-    Mapped(Mmap),
-    Copied(FileCopy),
+pub struct MappedFile {
+    /// The file itself, also if its bytes are those of a copy.
+    file: File,
+    /// The file's bytes, or those of the copy.
+    bytes: Mmap,
+    copy: Option<FileCopy>,
+    version: Cell<FileVersion>,
 }
 
-/// A copy of a file's bytes, included in `COPIED` until it is dropped.
+/// The values that change when a file is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FileVersion {
+    length: u64,
+    /// Modification time in seconds and nanoseconds. The owner can set it.
+    modified: (i64, i64),
+    /// Time of the last change of the file or its inode. No user can set it.
+    changed: (i64, i64),
+}
+
+impl FileVersion {
+    fn of(metadata: &Metadata) -> FileVersion {
+        FileVersion {
+            length: metadata.len(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+}
+
+/// A copy of a file in memory, included in `COPIED` until it is dropped.
 #[derive(Debug)]
-struct FileCopy(Vec<u8>);
+struct FileCopy {
+    memory: File,
+    length: u64,
+}
 
 impl FileCopy {
     fn read(file: &File, length: u64) -> io::Result<FileCopy> {
         let copied_before = COPIED.fetch_add(length, Ordering::Relaxed);
         if length > COPY_MAX || copied_before + length > COPIES_MAX {
             COPIED.fetch_sub(length, Ordering::Relaxed);
-            return Err(io::Error::other(
+            return Err(io::Error::new(
+                io::ErrorKind::FileTooLarge,
                 "other users can write it, and it cannot be copied: copies are limited to 256 MiB \
                  each, 512 MiB together",
             ));
         }
-        let mut copied = FileCopy(vec![0; length as usize]);
-        std::os::unix::fs::FileExt::read_exact_at(file, &mut copied.0, 0)?;
-        Ok(copied)
+        // Frees the room if an error follows.
+        let mut copy = FileCopy { memory: memory_file(c"copy")?, length };
+        if io::copy(&mut file.take(length), &mut copy.memory)? < length {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok(copy)
     }
 }
 
 impl Drop for FileCopy {
     fn drop(&mut self) {
-        COPIED.fetch_sub(self.0.len() as u64, Ordering::Relaxed);
+        COPIED.fetch_sub(self.length, Ordering::Relaxed);
     }
 }
 
@@ -82,8 +109,8 @@ impl MappedFile {
     /// Opens a file with [`open_regular`], and maps or copies all of it.
     ///
     /// # Errors
-    /// Those of [`open_regular`]; the file is empty; or other users can write it and there is no
-    /// room for a copy.
+    /// Those of [`open_regular`]; the file is empty; or `FileTooLarge`: other users can write it
+    /// and there is no room for a copy.
     pub fn open(path: &Path) -> io::Result<MappedFile> {
         let file = open_regular(path, Links::Followed)?;
         match writer(&file) {
@@ -111,53 +138,54 @@ impl MappedFile {
         length: u64,
         parts: &[(u64, impl AsRef<[u8]>)],
     ) -> io::Result<MappedFile> {
-        // SAFETY: the name ends in a NUL and is only read.
-        let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the descriptor is new, and nothing else owns it.
-        let file = unsafe { File::from_raw_fd(fd) };
+        let file = memory_file(name)?;
         file.set_len(length)?;
         for (offset, bytes) in parts {
-            std::os::unix::fs::FileExt::write_all_at(&file, bytes.as_ref(), *offset)?;
+            file.write_all_at(bytes.as_ref(), *offset)?;
         }
         MappedFile::map(file)
     }
 
     fn map(file: File) -> io::Result<MappedFile> {
-        let metadata = file.metadata()?;
-        if !metadata.is_file() || metadata.len() == 0 {
-            return Err(not_regular());
-        }
-        sigbus::read_as_zeros();
-        // SAFETY: the mapping is read-only and private, and no process writes the file: it is one
-        // that this process created without a path, or `open` has checked that only root or this
-        // user can write it. If they truncate it, it reads as zeros beyond its end.
-        let map = unsafe { Mmap::map(&file)? };
-        Ok(MappedFile { modified: metadata.modified().ok(), file, bytes: FileBytes::Mapped(map) })
+        let version = Cell::new(FileVersion::of(&regular(&file)?));
+        // SAFETY: no process writes the file: it is one that this process created without a path,
+        // or `open` has checked that only root or this user can write it.
+        let bytes = unsafe { mapping(&file)? };
+        Ok(MappedFile { file, bytes, copy: None, version })
     }
 
     fn copy(file: File) -> io::Result<MappedFile> {
-        let metadata = file.metadata()?;
-        if !metadata.is_file() || metadata.len() == 0 {
-            return Err(not_regular());
-        }
-        let bytes = FileBytes::Copied(FileCopy::read(&file, metadata.len())?);
-        Ok(MappedFile { modified: metadata.modified().ok(), file, bytes })
+        let version = FileVersion::of(&regular(&file)?);
+        let copy = FileCopy::read(&file, version.length)?;
+        // SAFETY: this process created the file without a path and has finished writing it.
+        let bytes = unsafe { mapping(&copy.memory)? };
+        Ok(MappedFile { file, bytes, copy: Some(copy), version: Cell::new(version) })
     }
 
     /// Returns whether the file has the size and modification time that it had when it was mapped
-    /// or copied.
+    /// or copied. If another user can write it and its inode has changed since, its bytes are
+    /// compared with the copy: its owner can set the modification time, while a new name or link
+    /// changes only the inode.
     pub fn is_intact(&self) -> bool {
-        self.file.metadata().is_ok_and(|metadata| {
-            metadata.len() == self.len() as u64 && metadata.modified().ok() == self.modified
-        })
+        let Ok(metadata) = self.file.metadata() else { return false };
+        let (now, before) = (FileVersion::of(&metadata), self.version.get());
+        if (now.length, now.modified) != (before.length, before.modified) {
+            return false;
+        }
+        if self.copy.is_some() && now.changed != before.changed {
+            if !has_bytes(&self.file, &self.bytes) {
+                return false;
+            }
+            self.version.set(now);
+        }
+        true
     }
 
-    /// Returns a path that leads to this file as long as this value exists.
+    /// Returns a path that leads to the bytes as long as this value exists: to the file, or to its
+    /// copy.
     pub fn path(&self) -> PathBuf {
-        format!("/proc/self/fd/{}", self.file.as_raw_fd()).into()
+        let file = self.copy.as_ref().map_or(&self.file, |copy| &copy.memory);
+        format!("/proc/self/fd/{}", file.as_raw_fd()).into()
     }
 
     /// Returns the inode that `stat` reports. On overlayfs and btrfs, its device differs from that
@@ -236,6 +264,54 @@ fn not_regular() -> io::Error {
     io::Error::other("not a regular file, or an empty one")
 }
 
+/// Returns the metadata of a regular file that is not empty.
+fn regular(file: &File) -> io::Result<Metadata> {
+    let metadata = file.metadata()?;
+    if metadata.is_file() && metadata.len() > 0 { Ok(metadata) } else { Err(not_regular()) }
+}
+
+/// Maps all bytes of a file for reading. If it is truncated, it reads as zeros beyond its end.
+///
+/// # Safety
+/// No process that this one does not trust may write the file.
+unsafe fn mapping(file: &File) -> io::Result<Mmap> {
+    sigbus::read_as_zeros();
+    // SAFETY: the mapping is read-only and private; the caller ensures that no process writes the
+    // file.
+    unsafe { Mmap::map(file) }
+}
+
+/// Creates an empty file in memory, to which no path leads.
+fn memory_file(name: &CStr) -> io::Result<File> {
+    // `vm.memfd_noexec=2` requires the second flag, which kernels before 6.3 do not know.
+    match memfd(name, libc::MFD_CLOEXEC | libc::MFD_NOEXEC_SEAL) {
+        Err(why) if why.raw_os_error() == Some(libc::EINVAL) => memfd(name, libc::MFD_CLOEXEC),
+        made => made,
+    }
+}
+
+fn memfd(name: &CStr, flags: libc::c_uint) -> io::Result<File> {
+    // SAFETY: the name ends in a NUL and is only read.
+    let fd = unsafe { libc::memfd_create(name.as_ptr(), flags) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor is new, and nothing else owns it.
+    Ok(unsafe { File::from_raw_fd(fd) })
+}
+
+/// Returns whether a file begins with these bytes.
+fn has_bytes(file: &File, bytes: &[u8]) -> bool {
+    let mut read = vec![0; 1 << 16];
+    let mut offset = 0;
+    bytes.chunks(read.len()).all(|chunk| {
+        let part = &mut read[..chunk.len()];
+        let same = file.read_exact_at(part, offset).is_ok() && part == chunk;
+        offset += chunk.len() as u64;
+        same
+    })
+}
+
 /// See [`MappedFile::writer`].
 fn writer(file: &File) -> Option<u32> {
     let metadata = file.metadata().ok()?;
@@ -251,10 +327,7 @@ impl Deref for MappedFile {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        match &self.bytes {
-            FileBytes::Mapped(map) => map,
-            FileBytes::Copied(copied) => &copied.0,
-        }
+        &self.bytes
     }
 }
 
@@ -264,78 +337,10 @@ impl Deref for MappedFile {
 /// # Errors
 /// There is no vDSO, or /proc is not mounted.
 pub fn vdso() -> io::Result<Vec<u8>> {
-    use std::os::unix::fs::FileExt as _;
     let rows = maps::own()?;
     let row = rows.iter().find(|row| row.path == b"[vdso]");
     let row = row.ok_or_else(|| io::Error::other("there is no [vdso] mapping"))?;
     let mut bytes = vec![0; row.length as usize];
     File::open("/proc/self/mem")?.read_exact_at(&mut bytes, row.start)?;
     Ok(bytes)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_mapped_file_has_the_inode_of_its_mapping_and_survives_the_removal_of_its_path() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("file");
-        std::fs::write(&path, b"bytes").unwrap();
-        let held = MappedFile::open(&path).unwrap();
-        let (by_stat, by_mapping) = (held.inode().unwrap(), held.inode_of_mapping().unwrap());
-        assert_eq!(by_stat.number, by_mapping.number);
-        std::fs::remove_file(&path).unwrap();
-        assert_eq!(&held[..], b"bytes");
-        assert!(held.is_intact());
-        assert_eq!(std::fs::read(held.path()).unwrap(), b"bytes");
-    }
-
-    #[test]
-    fn a_file_written_since_is_not_intact() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("file");
-        std::fs::write(&path, b"bytes").unwrap();
-        let held = MappedFile::open(&path).unwrap();
-        std::fs::write(&path, b"byte").unwrap();
-        assert!(!held.is_intact());
-    }
-
-    #[test]
-    fn a_file_that_other_users_can_write_is_copied() {
-        use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("file");
-        std::fs::write(&path, b"bytes").unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666)).unwrap();
-        let held = MappedFile::open(&path).unwrap();
-        File::options().write(true).open(&path).unwrap().write_all_at(b"other", 0).unwrap();
-        assert_eq!(&held[..], b"bytes");
-        assert_eq!(held.inode_of_mapping().unwrap().number, held.inode().unwrap().number);
-        let large = directory.path().join("large");
-        File::create(&large).unwrap().set_len(COPY_MAX + 1).unwrap();
-        std::fs::set_permissions(&large, std::fs::Permissions::from_mode(0o666)).unwrap();
-        assert!(MappedFile::open(&large).unwrap_err().to_string().contains("cannot be copied"));
-    }
-
-    #[test]
-    fn only_regular_nonempty_files_are_opened() {
-        let directory = tempfile::tempdir().unwrap();
-        let empty = directory.path().join("empty");
-        std::fs::write(&empty, b"").unwrap();
-        let (pipe, link) = (directory.path().join("pipe"), directory.path().join("link"));
-        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-        std::os::unix::fs::symlink("/dev/zero", &link).unwrap();
-        for path in [&*empty, directory.path(), &pipe, &link, Path::new("/nowhere")] {
-            assert!(MappedFile::open(path).is_err(), "{}", path.display());
-        }
-    }
-
-    #[test]
-    fn the_vdso_is_an_elf_file_that_can_be_mapped() {
-        let bytes = vdso().unwrap();
-        assert!(bytes.starts_with(b"\x7fELF"));
-        let held = MappedFile::of_bytes(c"vdso", &bytes).unwrap();
-        assert_eq!(&held[..], bytes);
-    }
 }

@@ -29,23 +29,26 @@
 //! The first file found is then used for both. Their generations, if records contain them, usually
 //! differ; build IDs in the records remove the ambiguity.
 
-use std::ffi::{CStr, OsStr};
-use std::os::unix::ffi::OsStrExt as _;
+use std::ffi::CStr;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
 use std::hash::RandomState;
 
 use super::maps::{Backing, Identity, Mapping, Spaces};
 use crate::decode::elf::Elf;
 use crate::sys::clock::monotonic_ns;
-use crate::sys::mapped_file::{Inode, MappedFile, vdso};
+use crate::sys::mapped_file::{MappedFile, vdso};
 
+mod paths;
 #[cfg(test)]
 mod tests;
 
-/// Maximum number of objects. Each needs a descriptor, and another one for its names.
+use paths::{TooLarge, open_that, ways};
+
+/// Maximum number of objects. Each needs a descriptor, another one if it is a copy, and one for its
+/// names.
 pub const OBJECTS_MAX: usize = 1024;
 
 /// Maximum size in bytes of a file that is compared with another one: some milliseconds.
@@ -58,12 +61,6 @@ const MISSING_MAX: usize = 4096;
 const PAUSE_MIN_NS: u64 = 100_000_000;
 const PAUSE_MAX_NS: u64 = 10_000_000_000;
 
-/// Maximum number of ancestors whose roots are tried.
-const ANCESTORS: usize = 8;
-
-/// Maximum number of other processes whose mappings are tried.
-const USERS: usize = 4;
-
 /// An executed file, open and mapped.
 #[derive(Debug)]
 pub struct Object {
@@ -75,7 +72,7 @@ pub struct Object {
 }
 
 impl Object {
-    /// Returns the bytes, which are untrusted: a user with write access can change them any time.
+    /// Returns the bytes, which are untrusted: any user can have written them.
     pub fn bytes(&self) -> &[u8] {
         &self.held
     }
@@ -90,7 +87,8 @@ impl Object {
         self.number
     }
 
-    /// Returns a path that leads to the file while it is open, even if its own path was removed.
+    /// Returns a path that leads to the bytes while the object exists: to the file, even if its own
+    /// path was removed, or to its copy.
     pub fn path(&self) -> PathBuf {
         self.held.path()
     }
@@ -146,8 +144,8 @@ impl Object {
 pub struct Objects {
     by_file: HashMap<File, Vec<KnownObject>, RandomState>,
     missing: HashMap<Identity, Missed, RandomState>,
-    /// Files that were missing in the current drawing.
-    nameless: HashSet<Rc<Backing>, RandomState>,
+    /// Files whose addresses had no names when they were drawn last.
+    nameless: HashMap<Rc<Backing>, NamelessReason, RandomState>,
     vdso: Option<Option<Rc<Object>>>,
     held: usize,
     used: u64,
@@ -163,6 +161,16 @@ struct Missed {
     /// Time of the next attempt (`CLOCK_MONOTONIC`).
     until_ns: u64,
     pause_ns: u64,
+    reason: NamelessReason,
+}
+
+/// Why the functions of a file have no names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NamelessReason {
+    /// It was not found, or is not an ELF file.
+    NotFound,
+    /// Other users can write it, and it is too large to be copied.
+    TooLarge,
 }
 
 /// Identity without the generation, which is not always known.
@@ -181,6 +189,13 @@ struct KnownObject {
     intact_in: u64,
 }
 
+impl KnownObject {
+    /// Returns whether its generation is this one, as far as both are known.
+    fn may_be_of(&self, generation: Option<u64>) -> bool {
+        self.generation.is_none() || generation.is_none() || self.generation == generation
+    }
+}
+
 impl Objects {
     /// Returns the object of a mapping; None if it is not an ELF file or was not found.
     pub fn get(&mut self, mapping: &Mapping, pid: u32, spaces: &Spaces) -> Option<Rc<Object>> {
@@ -197,19 +212,24 @@ impl Objects {
         let found = self.known(mapping, true).or_else(|| self.find(mapping, pid, spaces));
         if found.is_some() {
             self.nameless.remove(&mapping.file);
-        } else if mapping.file.is_file() && self.nameless.len() < MISSING_MAX {
-            self.nameless.insert(mapping.file.clone());
         }
         found
     }
 
-    /// Returns the number of files in the current drawing that were not found or are not ELF files,
-    /// and one of them.
-    pub fn nameless(&self) -> (usize, Option<&Backing>) {
-        (
-            self.nameless.len(),
-            self.nameless.iter().min_by_key(|file| &file.path).map(|file| &**file),
-        )
+    /// Handles an address that has no name, in a mapping without an object.
+    pub fn note_nameless(&mut self, mapping: &Mapping) {
+        if mapping.file.is_file() && self.nameless.len() < MISSING_MAX {
+            let missed = self.missing.get(&mapping.file.identity);
+            let reason = missed.map_or(NamelessReason::NotFound, |missed| missed.reason);
+            self.nameless.insert(mapping.file.clone(), reason);
+        }
+    }
+
+    /// Returns the number of files whose addresses were drawn without names for this reason, and
+    /// one of the files.
+    pub fn nameless(&self, reason: NamelessReason) -> (usize, Option<&Backing>) {
+        let files = || self.nameless.iter().filter(|(_, of)| **of == reason).map(|(file, _)| file);
+        (files().count(), files().min_by_key(|file| &file.path).map(|file| &**file))
     }
 
     /// Begins a drawing, in which many addresses are looked up.
@@ -235,10 +255,7 @@ impl Objects {
         }
         let (file, generation) = File::of(&mapping.file.identity)?;
         let known = self.by_file.get_mut(&file)?;
-        let same = |known: &KnownObject| {
-            known.generation.is_none() || generation.is_none() || known.generation == generation
-        };
-        let at = known.iter().position(same)?;
+        let at = known.iter().position(|known| known.may_be_of(generation))?;
         let trusted = drawing && known[at].intact_in == self.drawing;
         if !trusted && !known[at].object.is_intact() {
             // The file was overwritten in place, so the mapping is now another object.
@@ -272,11 +289,18 @@ impl Objects {
         if missed.is_some_and(|missed| monotonic_ns() < missed.until_ns) {
             return None;
         }
-        let held = ways(mapping, pid, spaces).find_map(|way| open_that(&way, identity));
+        let mut reason = NamelessReason::NotFound;
+        let held = ways(mapping, pid, spaces).find_map(|way| match open_that(&way, identity) {
+            Ok(held) => held,
+            Err(TooLarge) => {
+                reason = NamelessReason::TooLarge;
+                None
+            }
+        });
         let generation =
             generation.or_else(|| held.as_ref().and_then(MappedFile::generation).map(u64::from));
         let Some(object) = held.and_then(|held| self.share(held)) else {
-            self.miss(*identity, missed);
+            self.miss(*identity, missed, reason);
             return None;
         };
         self.missing.remove(identity);
@@ -290,13 +314,14 @@ impl Objects {
         Some(object)
     }
 
-    fn miss(&mut self, identity: Identity, before: Option<Missed>) {
+    fn miss(&mut self, identity: Identity, before: Option<Missed>, reason: NamelessReason) {
         let pause = before.map_or(PAUSE_MIN_NS, |missed| missed.pause_ns.saturating_mul(2));
         let pause_ns = pause.min(PAUSE_MAX_NS);
         if self.missing.len() >= MISSING_MAX {
             self.missing.clear();
         }
-        self.missing.insert(identity, Missed { until_ns: monotonic_ns() + pause_ns, pause_ns });
+        let until_ns = monotonic_ns() + pause_ns;
+        self.missing.insert(identity, Missed { until_ns, pause_ns, reason });
     }
 
     /// Returns the object with the build ID of the file, or a new one.
@@ -344,56 +369,4 @@ impl File {
             Identity::BuildId(id, size) => Some((File::BuildId(id, size), None)),
         }
     }
-}
-
-/// Returns paths that may lead to the file of a mapping, the most reliable first.
-fn ways<'a>(
-    mapping: &'a Mapping,
-    pid: u32,
-    spaces: &'a Spaces,
-) -> impl Iterator<Item = PathBuf> + use<'a> {
-    let path = Path::new(OsStr::from_bytes(&mapping.file.path));
-    let below_root = |pid: u32| Some(under(&format!("/proc/{pid}/root"), path));
-    let own =
-        [Some(map_file(pid, mapping)), below_root(pid), Some(format!("/proc/{pid}/exe").into())];
-    let ancestors = spaces.ancestors(pid).take(ANCESTORS).map(below_root);
-    let users = spaces.users(&mapping.file).filter(move |(user, _)| *user != pid).take(USERS);
-    let users = users.map(|(user, mapping)| Some(map_file(user, mapping)));
-    // A relative name is not a path.
-    let here = path.is_absolute().then(|| path.to_owned());
-    own.into_iter().chain(ancestors).chain([here]).chain(users).flatten()
-}
-
-fn map_file(pid: u32, mapping: &Mapping) -> PathBuf {
-    format!("/proc/{pid}/map_files/{:x}-{:x}", mapping.start, mapping.end()).into()
-}
-
-fn under(root: &str, path: &Path) -> PathBuf {
-    let mut whole = std::ffi::OsString::from(root);
-    whole.push(path);
-    whole.into()
-}
-
-/// Opens a file if it is the one that the kernel named.
-fn open_that(path: &Path, identity: &Identity) -> Option<MappedFile> {
-    let held = MappedFile::open(path).ok()?;
-    let same = match *identity {
-        Identity::None => false,
-        Identity::Inode { major, minor, inode, generation } => {
-            let named = Inode { major, minor, number: inode };
-            let found = held.inode().ok()?;
-            let other_device = (found.major, found.minor) != (major, minor);
-            if found == named {
-                let reported = held.generation().map(u64::from);
-                reported.is_none() || generation.is_none() || reported == generation
-            } else {
-                other_device && held.inode_of_mapping().ok()? == named
-            }
-        }
-        Identity::BuildId(id, size) => {
-            let own = Elf::new(&held).and_then(|elf| elf.build_id());
-            own == id.get(..usize::from(size))
-        }
-    };
-    same.then_some(held)
 }

@@ -82,6 +82,30 @@ fn a_file_of_another_inode_or_generation_is_not_used() {
 }
 
 #[test]
+fn a_file_too_large_to_be_copied_is_counted_with_this_reason() {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+    let directory = tempfile::tempdir().unwrap();
+    let (mut spaces, pid, _) = this_program();
+    let mut objects = Objects::default();
+    for (name, mode, large) in [("large", 0o777, 1), ("text", 0o755, 0)] {
+        let path = directory.path().join(name);
+        let file = std::fs::File::create(&path).unwrap();
+        file.set_len((256 << 20) + 1).unwrap();
+        file.set_permissions(std::fs::Permissions::from_mode(mode)).unwrap();
+        let device = file.metadata().unwrap().dev();
+        let (major, minor) = (libc::major(device), libc::minor(device));
+        let inode = file.metadata().unwrap().ino();
+        let identity = Identity::Inode { major, minor, inode, generation: None };
+        let mapping = mapping_of(&mut spaces, pid, identity, path.to_str().unwrap());
+        assert!(objects.get_to_draw(&mapping, pid, &spaces).is_none());
+        objects.note_nameless(&mapping);
+        let (count, one) = objects.nameless(NamelessReason::TooLarge);
+        assert_eq!((count, one.is_some()), (1, true), "{name}");
+        assert_eq!(objects.nameless(NamelessReason::NotFound).0, 1 - large, "{name}");
+    }
+}
+
+#[test]
 fn the_vdso_is_an_object() {
     let (mut spaces, pid, _) = this_program();
     let row = executable(pid).unwrap().into_iter().find(|row| row.path == b"[vdso]").unwrap();

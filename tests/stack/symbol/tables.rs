@@ -17,6 +17,7 @@ live_tests! {
         the_vdso_has_names,
         a_thousand_addresses_of_a_large_program_are_named,
         a_part_of_a_function_keeps_its_own_name_when_lines_are_shown,
+        a_file_that_other_users_can_write_has_the_names_that_it_had_when_it_was_opened,
         a_malformed_object_does_not_end_the_run,
     ]
 }
@@ -91,6 +92,19 @@ int main(int count, char **words) { return work(count) > 3; }
         }
         assert!(plain.line.is_none() && with_lines.line.unwrap().0.ends_with("chain.c"), "{name}");
     }
+}
+
+fn a_file_that_other_users_can_write_has_the_names_that_it_had_when_it_was_opened() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let program = Program::c(CHAIN, &[]);
+    let path = Path::new(program.path());
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let object = Rc::new(Object::open(path, 1).unwrap());
+    let offsets = code(&object, 16);
+    let before = names(&object, path, false, &offsets);
+    assert!(before.contains(&"three".to_owned()), "{before:?}");
+    std::fs::write(path, vec![0; object.bytes().len()]).unwrap();
+    assert_eq!(names(&object, path, false, &offsets), before);
 }
 
 fn a_malformed_object_does_not_end_the_run() {
