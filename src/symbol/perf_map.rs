@@ -27,7 +27,7 @@ use super::ranges::Ranges;
 use crate::base::report::frame::{Frame, Space};
 use crate::sys::clock::monotonic_ns;
 use crate::sys::mapped_file::{Links, open_regular};
-use crate::sys::tasks::{Inside, inside};
+use crate::sys::tasks::{Inside, inside, living_thread};
 use crate::task::programs::Programs;
 
 /// Maximum number of bytes read from a file.
@@ -257,14 +257,14 @@ fn state(path: PathBuf, (_, metadata): &Opened) -> State {
 /// Returns the map of a process, if it can be trusted.
 fn find(programs: &Programs, space: Space) -> Option<Found> {
     let pid = programs.spaces.process(space)?;
+    let root_of = |pid: u32| PathBuf::from(format!("/proc/{}/root", living_thread(pid)));
     // The exit record of a process that has just ended may not have arrived yet.
-    let lives =
-        programs.spaces.lives(space) && std::fs::metadata(format!("/proc/{pid}/root")).is_ok();
+    let lives = programs.spaces.lives(space) && root_of(pid).metadata().is_ok();
     let noted = programs.inside(space);
     let inside = if lives { inside(pid) } else { None }.or(noted);
     let known = inside.unwrap_or(Inside { pid, owner: None, started: None });
     let name = format!("tmp/perf-{}.map", known.pid);
-    let below_root = |pid: u32| PathBuf::from(format!("/proc/{pid}/root")).join(&name);
+    let below_root = |pid: u32| root_of(pid).join(&name);
     let own = lives.then(|| below_root(pid));
     let ancestors = programs.spaces.ancestors(pid).take(ANCESTORS).map(below_root);
     // Without the process, only an equal PID inside and outside suggests that this is its `/tmp`.

@@ -11,6 +11,7 @@ use std::hash::RandomState;
 use super::perf_map::PerfMaps;
 use super::{KernelSymbols, ObjectSymbols, OmittedSymbols, Symbolizer};
 use crate::base::report::frame::{Frame, Space};
+use crate::sys::tasks::living_thread;
 use crate::task::maps::{Backing, Mapping};
 use crate::task::objects::Object;
 use crate::task::programs::{Programs, SharedPrograms};
@@ -87,7 +88,7 @@ impl Symbols {
         let lines = self.lines;
         self.tables.entry(object.number()).or_insert_with(|| {
             let path = Path::new(OsStr::from_bytes(&mapping.file.path));
-            let root_of = |pid: u32| PathBuf::from(format!("/proc/{pid}/root"));
+            let root_of = |pid: u32| PathBuf::from(format!("/proc/{}/root", living_thread(pid)));
             let alive = programs.spaces.process(space).filter(|_| programs.spaces.lives(space));
             let roots: Vec<PathBuf> =
                 alive.map(root_of).into_iter().chain([PathBuf::from("/")]).collect();

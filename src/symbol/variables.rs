@@ -15,6 +15,7 @@ use super::demangle::DemangledNames;
 use crate::decode::elf::symbols::{ElfSymbolKind, SymbolTable};
 use crate::decode::elf::{Elf, LOAD, Segment, WRITABLE};
 use crate::sys::maps::{self, ProcMapping};
+use crate::sys::tasks::living_thread;
 use crate::task::objects::Object;
 
 /// Maximum number of files whose variables are kept; beyond it all are dropped.
@@ -47,6 +48,7 @@ impl ProcessVariables {
     /// `/PATH+0x40` of a mapped file (an offset), or the kernel's name of the region: `[heap]`.
     /// None of other memory, and if there is no such process.
     pub fn name(&mut self, pid: u32, address: u64) -> Option<String> {
+        let pid = living_thread(pid);
         let rows = maps::all(pid).ok()?;
         let at = rows.iter().position(|row| (row.start..row.end()).contains(&address))?;
         let row = &rows[at];

@@ -59,6 +59,30 @@ pub fn any_alive(tids: &[i32]) -> bool {
     })
 }
 
+/// Returns the thread through which /proc shows the memory and files of a process: its first one
+/// or, if that has ended before the others, one that has not.
+pub fn living_thread(pid: u32) -> u32 {
+    match stat_of(pid) {
+        Some(stat) if stat.is_zombie && stat.threads > 1 => {
+            other_threads(pid).first().copied().unwrap_or(pid)
+        }
+        _ => pid,
+    }
+}
+
+/// Returns the threads of a process, without the first one, that have not ended.
+pub fn other_threads(pid: u32) -> Vec<u32> {
+    let threads = list_threads(pid.cast_signed()).unwrap_or_default();
+    let others = threads.into_iter().map(i32::cast_unsigned).filter(|tid| *tid != pid);
+    others.filter(|tid| stat_of(*tid).is_some_and(|stat| !stat.is_zombie)).collect()
+}
+
+fn stat_of(tid: u32) -> Option<Stat> {
+    let mut text = Vec::with_capacity(STAT_ROOM);
+    File::open(format!("/proc/{tid}/stat")).ok()?.read_to_end(&mut text).ok()?;
+    parse_stat(&text)
+}
+
 /// Returns the process that a thread belongs to.
 ///
 /// # Errors

@@ -24,6 +24,7 @@ use hashbrown::HashMap;
 use super::TidHasher;
 use crate::base::report::frame::Space;
 use crate::sys::maps::{ProcMapping, executable};
+use crate::sys::tasks::living_thread;
 
 mod ended;
 mod list;
@@ -107,6 +108,8 @@ struct MapsEntry {
     list: MappingList,
     /// From where its mappings are complete.
     origin: MappingOrigin,
+    /// Threads that have not ended, if the first one has.
+    remaining: Option<Vec<u32>>,
     ended: bool,
     queried: bool,
 }
@@ -123,7 +126,7 @@ enum MappingOrigin {
 
 impl Default for Spaces {
     fn default() -> Spaces {
-        Spaces::reading(Box::new(|pid| executable(pid).ok()))
+        Spaces::reading(Box::new(|pid| executable(living_thread(pid)).ok()))
     }
 }
 
@@ -177,10 +180,10 @@ impl Spaces {
         Some(mapping)
     }
 
-    /// Handles the FORK record of a process; the record of a thread changes nothing.
-    pub fn on_fork(&mut self, pid: u32, parent_pid: u32) {
+    /// Handles a FORK record. The record of a thread matters only if the first one has ended.
+    pub fn on_fork(&mut self, pid: u32, tid: u32, parent_pid: u32) {
         if pid == parent_pid || !is_process(pid) {
-            return;
+            return self.add_remaining(pid, tid);
         }
         let parent = self.current.get(&parent_pid).map(|current| current.space);
         let parent =
@@ -206,12 +209,6 @@ impl Spaces {
         }
         self.end(pid, at_ns);
         self.begin(pid, MappingOrigin::Complete);
-    }
-
-    /// Handles the EXIT record of the last thread of a process, or of the first; the space is kept
-    /// for late events.
-    pub fn on_exit(&mut self, pid: u32, at_ns: u64) {
-        self.end(pid, at_ns);
     }
 
     /// Handles a loss of records: mappings of living spaces are read again at their next lookup.
@@ -335,7 +332,8 @@ impl Spaces {
             self.retire(old.space);
         }
         let list = MappingList::new(&self.total);
-        let entry = MapsEntry { pid, parent_pid, list, origin, ended: false, queried: false };
+        let (remaining, ended, queried) = (None, false, false);
+        let entry = MapsEntry { pid, parent_pid, list, origin, remaining, ended, queried };
         self.entries.insert(space.0, entry);
         Some(space)
     }
@@ -343,21 +341,11 @@ impl Spaces {
     /// Returns a new space of a process with the mappings of the old one.
     fn succeed(&mut self, pid: u32, old: Space) -> Option<Space> {
         let entry = self.entries.get(&old.0)?;
-        let (list, origin) = (entry.list.clone(), entry.origin);
+        let (list, origin, remaining) = (entry.list.clone(), entry.origin, entry.remaining.clone());
         let space = self.begin(pid, origin)?;
-        self.entries.get_mut(&space.0)?.list = list;
+        let entry = self.entries.get_mut(&space.0)?;
+        (entry.list, entry.remaining) = (list, remaining);
         Some(space)
-    }
-
-    fn end(&mut self, pid: u32, at_ns: u64) {
-        let Some(space) = self.current.get(&pid).map(|current| current.space) else { return };
-        if let Some(entry) = self.entries.get_mut(&space.0)
-            && matches!(entry.origin, MappingOrigin::Read { at_ns: read } if read > at_ns)
-        {
-            // The mappings that were read belong to a later program or process.
-            entry.list.retain_recorded();
-        }
-        self.retire(space);
     }
 }
 

@@ -237,9 +237,16 @@ impl Objects {
         self.drawing += 1;
     }
 
-    /// Opens the file of a new mapping, unless it is open.
-    pub fn hold(&mut self, mapping: &Mapping, pid: u32, spaces: &Spaces) {
-        self.get(mapping, pid, spaces);
+    /// Opens the file of a new mapping, unless it is open. Returns whether it is an ELF file.
+    pub fn hold(&mut self, mapping: &Mapping, pid: u32, spaces: &Spaces) -> bool {
+        self.get(mapping, pid, spaces).is_some()
+    }
+
+    /// Returns whether the file of a mapping is an open ELF file.
+    pub fn holds(&self, mapping: &Mapping) -> bool {
+        let Some((file, generation)) = File::of(&mapping.file.identity) else { return false };
+        let known = self.by_file.get(&file).map_or(&[][..], |known| known);
+        known.iter().any(|known| known.may_be_of(generation))
     }
 
     /// Returns the number of objects dropped so far. When it has grown, a cache of data derived

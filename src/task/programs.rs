@@ -32,9 +32,9 @@ impl Programs {
     /// Handles an MMAP2 record: adds the mapping and opens its file.
     pub fn on_mmap(&mut self, pid: u32, mapped: &Mapped<'_>) {
         let Some(mapping) = self.spaces.on_mmap(pid, mapped) else { return };
-        if mapping.file.is_file() {
-            self.objects.hold(&mapping, pid, &self.spaces);
-        } else if mapping.file.is_anonymous() {
+        let file = &mapping.file;
+        let is_object = file.is_file() && self.objects.hold(&mapping, pid, &self.spaces);
+        if !is_object && !file.is_of_kernel() {
             self.note_maker(pid);
         }
     }
@@ -60,10 +60,13 @@ impl Programs {
         self.makers.get(&space).copied()
     }
 
-    /// Returns whether a space with chains has memory for generated code.
+    /// Returns whether a space with chains has memory for generated code: an executable mapping
+    /// that is neither an ELF file nor code of the kernel. It can be anonymous, have a name, or be
+    /// a file in memory (`memfd_create`, shared memory).
     pub fn makes_code(&self, space: Space) -> bool {
-        self.spaces.was_queried(space)
-            && self.spaces.mappings(space).iter().any(|mapping| mapping.file.is_anonymous())
+        let may_be_made =
+            |mapping: &Mapping| !mapping.file.is_of_kernel() && !self.objects.holds(mapping);
+        self.spaces.was_queried(space) && self.spaces.mappings(space).iter().any(may_be_made)
     }
 
     /// Returns the space of a process at the current record. The first call reads what records do
@@ -79,10 +82,14 @@ impl Programs {
     #[cold]
     fn open_space(&mut self, pid: u32) -> Space {
         let space = self.spaces.space_of(pid);
+        let mut makes_code = false;
         for mapping in self.spaces.mappings(space) {
-            if mapping.file.is_file() {
-                self.objects.hold(mapping, pid, &self.spaces);
-            }
+            let file = &mapping.file;
+            let is_object = file.is_file() && self.objects.hold(mapping, pid, &self.spaces);
+            makes_code |= !is_object && !file.is_of_kernel();
+        }
+        if makes_code {
+            self.note_maker(pid);
         }
         space
     }
@@ -105,5 +112,44 @@ impl Programs {
         let pid = self.spaces.process(space)?;
         let object = self.objects.get_to_draw(&mapping, pid, &self.spaces);
         Some((mapping, object))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::task::maps::Identity;
+
+    #[test]
+    fn executable_memory_that_is_not_an_elf_file_may_hold_generated_code() {
+        let in_memory =
+            Identity::Inode { major: 0, minor: 1, inode: u64::MAX, generation: Some(1) };
+        let pid = std::process::id();
+        for (path, identity, generated) in [
+            ("[vdso]", Identity::None, false),
+            ("[vsyscall]", Identity::None, false),
+            ("//anon", Identity::None, true),
+            ("[heap]", Identity::None, true),
+            ("[anon:code]", Identity::None, true),
+            ("/memfd:doublemapper (deleted)", in_memory, true),
+            ("/dev/zero (deleted)", in_memory, true),
+        ] {
+            let mut programs = Programs::default();
+            programs.spaces.on_exec(pid, 0);
+            let path_bytes = path.as_bytes();
+            let (start, length) = (1 << 40, 4096);
+            let mapped = Mapped { start, length, offset: 0, identity, path: path_bytes };
+            programs.on_mmap(pid, &mapped);
+            let space = programs.space_of(pid);
+            assert_eq!(programs.makes_code(space), generated, "{path}");
+            assert_eq!(programs.inside(space).is_some(), generated, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_program_and_its_libraries_are_not_generated_code() {
+        let mut programs = Programs::default();
+        let space = programs.space_of(std::process::id());
+        assert!(!programs.spaces.mappings(space).is_empty() && !programs.makes_code(space));
     }
 }

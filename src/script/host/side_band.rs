@@ -4,6 +4,7 @@ use super::Host;
 use crate::decode::side_band::FileIdentity;
 use crate::source::{SideBand, SideBandKind};
 use crate::symbol::Ksymbol;
+use crate::sys::tasks::other_threads;
 use crate::task::maps::{Identity, Mapped};
 
 impl Host {
@@ -12,28 +13,27 @@ impl Host {
         self.context.with(|context| {
             let Some(programs) = &context.programs else { return };
             let mut programs = programs.borrow_mut();
+            let now = || context.clock.clock_ns(side.time);
+            let mut ended = None;
             // Cached lookups of its addresses are valid only for the mappings before.
             let stale = match side.what {
                 SideBandKind::Mmap { pid, .. } | SideBandKind::Comm { pid, exec: true, .. } => {
-                    Some(pid)
+                    programs.spaces.known_space_of(pid)
                 }
-                SideBandKind::Exit { pid, tid } => (pid == tid).then_some(pid),
+                SideBandKind::Exit { pid, tid } => {
+                    ended = programs.spaces.on_exit(pid, tid, now(), || other_threads(pid));
+                    ended
+                }
                 _ => None,
             };
-            let stale = stale.and_then(|pid| programs.spaces.known_space_of(pid));
             if let Some(space) = stale {
                 context.unwinder.forget_space(space);
             }
-            let now = || context.clock.clock_ns(side.time);
             match side.what {
-                SideBandKind::Fork { pid, parent_pid, .. } => {
-                    programs.spaces.on_fork(pid, parent_pid);
+                SideBandKind::Fork { pid, tid, parent_pid, .. } => {
+                    programs.spaces.on_fork(pid, tid, parent_pid);
                 }
                 SideBandKind::Comm { pid, exec: true, .. } => programs.spaces.on_exec(pid, now()),
-                // The exit of the first thread: the other threads nearly always end before it.
-                SideBandKind::Exit { pid, tid } if pid == tid => {
-                    programs.spaces.on_exit(pid, now());
-                }
                 SideBandKind::Mmap { pid, address, length, offset, file, path, .. } => {
                     let (start, identity) = (address, identity(file));
                     programs.on_mmap(pid, &Mapped { start, length, offset, identity, path });
@@ -48,7 +48,7 @@ impl Host {
                 _ => {}
             }
             drop(programs);
-            if let (SideBandKind::Exit { .. }, Some(space)) = (side.what, stale) {
+            if let Some(space) = ended {
                 context.naming.borrow_mut().on_exit(space);
             }
         });

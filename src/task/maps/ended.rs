@@ -1,12 +1,59 @@
-//! Keeps spaces that have ended until newer ones need the room.
+//! Ends spaces with their processes, and keeps them until newer ones need the room.
 //!
 //! Spaces that were never looked up are dropped first: on a machine that starts thousands of
 //! programs per second, only spaces with chains are worth keeping.
 
-use super::Spaces;
+use super::{MappingOrigin, Spaces};
 use crate::base::report::frame::Space;
 
 impl Spaces {
+    /// Handles the EXIT record of a thread. The last one ends the space, which is kept for late
+    /// events. `others` returns the further threads of the process that have not ended; it is
+    /// called at the end of the first thread, which the others nearly always precede. Returns the
+    /// space if it ended.
+    pub fn on_exit(
+        &mut self,
+        pid: u32,
+        tid: u32,
+        at_ns: u64,
+        others: impl FnOnce() -> Vec<u32>,
+    ) -> Option<Space> {
+        let space = self.known_space_of(pid)?;
+        let entry = self.entries.get_mut(&space.0).filter(|entry| !entry.ended)?;
+        match &mut entry.remaining {
+            Some(remaining) => remaining.retain(|other| *other != tid),
+            None if pid == tid => entry.remaining = Some(others()),
+            None => {}
+        }
+        if entry.remaining.as_ref().is_none_or(|remaining| !remaining.is_empty()) {
+            return None;
+        }
+        self.end(pid, at_ns);
+        Some(space)
+    }
+
+    /// Adds a thread that another one than the first started.
+    pub(super) fn add_remaining(&mut self, pid: u32, tid: u32) {
+        if let Some(space) = self.known_space_of(pid)
+            && let Some(entry) = self.entries.get_mut(&space.0)
+            && let Some(remaining) = &mut entry.remaining
+            && !remaining.contains(&tid)
+        {
+            remaining.push(tid);
+        }
+    }
+
+    pub(super) fn end(&mut self, pid: u32, at_ns: u64) {
+        let Some(space) = self.current.get(&pid).map(|current| current.space) else { return };
+        if let Some(entry) = self.entries.get_mut(&space.0)
+            && matches!(entry.origin, MappingOrigin::Read { at_ns: read } if read > at_ns)
+        {
+            // The mappings that were read belong to a later program or process.
+            entry.list.retain_recorded();
+        }
+        self.retire(space);
+    }
+
     pub(super) fn retire(&mut self, space: Space) {
         let Some(entry) = self.entries.get_mut(&space.0).filter(|entry| !entry.ended) else {
             return;

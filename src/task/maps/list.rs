@@ -79,9 +79,9 @@ impl Mapping {
 }
 
 impl Backing {
-    /// Returns whether it is memory without a name, such as code generated at run time.
-    pub fn is_anonymous(&self) -> bool {
-        self.identity == Identity::None && !self.path.starts_with(b"[")
+    /// Returns whether it is code of the kernel, which it maps into processes.
+    pub fn is_of_kernel(&self) -> bool {
+        matches!(&*self.path, b"[vdso]" | b"[vsyscall]" | b"[uprobes]")
     }
 
     /// Returns whether it is a file that can be opened, not memory.

@@ -68,8 +68,8 @@ fn a_child_has_its_parents_mappings_until_one_of_them_changes() {
     let mut spaces = silent();
     spaces.on_exec(10, 0);
     spaces.on_mmap(10, &mapped(0x1000, 0x1000, "a"));
-    spaces.on_fork(11, 10);
-    spaces.on_fork(10, 10);
+    spaces.on_fork(11, 11, 10);
+    spaces.on_fork(10, 10, 10);
     spaces.on_mmap(11, &mapped(0x5000, 0x1000, "of the child"));
     spaces.on_mmap(10, &mapped(0x6000, 0x1000, "of the parent"));
     let (parent, child) = (spaces.space_of(10), spaces.space_of(11));
@@ -91,11 +91,34 @@ fn an_exec_begins_a_space_and_keeps_the_old_one() {
     assert_ne!(old, new);
     assert_eq!(list(&spaces, old)[0].3, "old");
     assert_eq!(list(&spaces, new)[0].3, "new");
-    spaces.on_exit(10, 6);
+    spaces.on_exit(10, 10, 6, Vec::new);
     assert_eq!(spaces.space_of(10), new, "an event that is processed late");
     assert!(!spaces.lives(new));
-    spaces.on_fork(10, 1);
+    spaces.on_fork(10, 10, 1);
     assert_ne!(spaces.space_of(10), new, "the id belongs to another process now");
+}
+
+#[test]
+fn a_space_ends_with_the_last_thread_of_its_process() {
+    let mut spaces = silent();
+    spaces.on_exec(10, 0);
+    spaces.on_mmap(10, &mapped(0x1000, 0x1000, "a"));
+    let space = spaces.space_of(10);
+    assert_eq!(spaces.on_exit(10, 13, 1, || unreachable!()), None, "the first thread runs");
+    assert_eq!(spaces.on_exit(10, 10, 2, || vec![11, 12]), None);
+    assert!(spaces.lives(space));
+    spaces.on_fork(10, 14, 10);
+    spaces.on_mmap(10, &mapped(0x1000, 0x1000, "other code"));
+    let later = spaces.space_of(10);
+    for tid in [11, 14] {
+        assert_eq!(spaces.on_exit(10, tid, 3, || unreachable!()), None);
+    }
+    assert!(spaces.lives(later) && later != space);
+    assert_eq!(spaces.on_exit(10, 12, 4, || unreachable!()), Some(later));
+    assert!(!spaces.lives(later));
+    spaces.on_exec(20, 0);
+    let alone = spaces.space_of(20);
+    assert_eq!(spaces.on_exit(20, 20, 5, Vec::new), Some(alone));
 }
 
 #[test]
@@ -136,10 +159,10 @@ fn earlier_mappings_are_read_once_and_records_take_precedence() {
 #[test]
 fn an_ended_process_has_the_mappings_of_its_parent() {
     let (mut spaces, _) = proc(vec![(10, vec![row(0x1000, 0x1000, "of the parent")])]);
-    spaces.on_fork(11, 10);
+    spaces.on_fork(11, 11, 10);
     spaces.on_mmap(11, &mapped(0x5000, 0x1000, "own"));
-    spaces.on_fork(12, 11);
-    spaces.on_exit(11, 3);
+    spaces.on_fork(12, 12, 11);
+    spaces.on_exit(11, 11, 3, Vec::new);
     let space = spaces.space_of(12);
     let paths: Vec<_> = list(&spaces, space).into_iter().map(|row| row.3).collect();
     assert_eq!(paths, ["of the parent", "own"]);
@@ -192,7 +215,7 @@ fn spaces_of_ended_processes_are_bounded_and_those_with_chains_last_longest() {
         if pid % 4 == 0 {
             queried.push(spaces.space_of(pid));
         }
-        spaces.on_exit(pid, 0);
+        spaces.on_exit(pid, pid, 0, Vec::new);
     }
     let known: Vec<bool> = queried.iter().map(|space| spaces.knows(*space)).collect();
     assert_eq!(known, [false, false, true, true, true]);
@@ -210,7 +233,7 @@ fn mappings_are_bounded_and_the_oldest_ended_space_makes_room() {
         for at in 0..30 {
             spaces.on_mmap(pid, &mapped(at << 12, 0x1000, "a"));
         }
-        spaces.on_exit(pid, 0);
+        spaces.on_exit(pid, pid, 0, Vec::new);
     }
     assert!(spaces.total.get() <= 100);
     assert_eq!(spaces.refused(), 0);

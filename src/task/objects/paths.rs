@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use crate::decode::elf::Elf;
 use crate::sys::mapped_file::{Inode, MappedFile};
+use crate::sys::tasks::living_thread;
 use crate::task::maps::{Identity, Mapping, Spaces};
 
 /// Maximum number of ancestors whose roots are tried.
@@ -17,26 +18,29 @@ const ANCESTORS: usize = 8;
 /// Maximum number of other processes whose mappings are tried.
 const USERS: usize = 4;
 
-/// Returns paths that may lead to the file of a mapping, the most reliable first.
+/// Returns paths that may lead to the file of a mapping, the most reliable first. Those of a
+/// process whose first thread has ended go through another thread.
 pub(super) fn ways<'a>(
     mapping: &'a Mapping,
     pid: u32,
     spaces: &'a Spaces,
 ) -> impl Iterator<Item = PathBuf> + use<'a> {
     let path = Path::new(OsStr::from_bytes(&mapping.file.path));
-    let below_root = |pid: u32| Some(under(&format!("/proc/{pid}/root"), path));
+    let below_root = |tid: u32| Some(under(&format!("/proc/{tid}/root"), path));
+    let tid = living_thread(pid);
     let own =
-        [Some(map_file(pid, mapping)), below_root(pid), Some(format!("/proc/{pid}/exe").into())];
-    let ancestors = spaces.ancestors(pid).take(ANCESTORS).map(below_root);
+        [Some(map_file(tid, mapping)), below_root(tid), Some(format!("/proc/{tid}/exe").into())];
+    let ancestors = spaces.ancestors(pid).take(ANCESTORS);
+    let ancestors = ancestors.map(move |pid| below_root(living_thread(pid)));
     let users = spaces.users(&mapping.file).filter(move |(user, _)| *user != pid).take(USERS);
-    let users = users.map(|(user, mapping)| Some(map_file(user, mapping)));
+    let users = users.map(|(user, mapping)| Some(map_file(living_thread(user), mapping)));
     // A relative name is not a path.
     let here = path.is_absolute().then(|| path.to_owned());
     own.into_iter().chain(ancestors).chain([here]).chain(users).flatten()
 }
 
-fn map_file(pid: u32, mapping: &Mapping) -> PathBuf {
-    format!("/proc/{pid}/map_files/{:x}-{:x}", mapping.start, mapping.end()).into()
+fn map_file(tid: u32, mapping: &Mapping) -> PathBuf {
+    format!("/proc/{tid}/map_files/{:x}-{:x}", mapping.start, mapping.end()).into()
 }
 
 fn under(root: &str, path: &Path) -> PathBuf {

@@ -11,6 +11,7 @@ use crate::live::live_tests;
 live_tests! {
     jit_code_has_the_names_of_its_perf_map_even_after_exit,
     jit_code_has_names_even_if_the_perf_map_is_removed_before_the_report,
+    jit_code_in_shared_memory_has_names_even_if_the_perf_map_is_removed_before_the_report,
     jit_code_without_a_trusted_perf_map_has_no_name,
     in_a_container_the_perf_map_has_the_inner_pid_and_the_inner_tmp,
 }
@@ -57,7 +58,21 @@ fn jit_code_has_the_names_of_its_perf_map_even_after_exit() {
 }
 
 fn jit_code_has_names_even_if_the_perf_map_is_removed_before_the_report() {
-    let program = Program::c(MAKER, &[]);
+    has_names_without_its_map(MAKER);
+}
+
+fn jit_code_in_shared_memory_has_names_even_if_the_perf_map_is_removed_before_the_report() {
+    const PRIVATE: &str = "MAP_PRIVATE | MAP_ANONYMOUS, -1";
+    // The kernel shows it as `/dev/zero (deleted)`, and the file as `/memfd:code (deleted)`.
+    has_names_without_its_map(&MAKER.replace(PRIVATE, "MAP_SHARED | MAP_ANONYMOUS, -1"));
+    let shared =
+        "int shared(void) { int fd = memfd_create(\"code\", 0); ftruncate(fd, 4096); return fd; }";
+    let source = MAKER.replace(PRIVATE, "MAP_SHARED, shared()");
+    has_names_without_its_map(&source.replace("int main(", &format!("{shared}\nint main(")));
+}
+
+fn has_names_without_its_map(source: &str) {
+    let program = Program::c(source, &[]);
     let may_end = program.directory().join("may-end");
     let line = format!(
         "{} map 0 stay; for i in $(seq 200); do [ -e {} ] && break; sleep 0.1; done",

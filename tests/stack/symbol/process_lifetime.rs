@@ -12,6 +12,7 @@ live_tests! {
     a_file_of_the_same_path_in_another_namespace_gives_no_symbols,
     thousands_of_programs_that_exit_at_once_are_named,
     a_child_without_exec_has_its_parents_symbols,
+    a_process_whose_first_thread_has_ended_has_symbols,
     a_library_loaded_later_and_its_replacement_are_distinguished,
 }
 
@@ -82,6 +83,32 @@ fn a_child_without_exec_has_its_parents_symbols() {
     );
     let program = Program::c(&source, &[]);
     Watched::run(&[], &[program.path()]).is_only(&CHAIN, 10);
+}
+
+fn a_process_whose_first_thread_has_ended_has_symbols() {
+    let call = "for (int i = 0; i < 10; i++) one();";
+    let source = format!("#include <pthread.h>\n#include <time.h>\n{SOURCE}");
+    let thread = format!("void *work(void *given) {{ sleep(3); {call} return NULL; }}");
+    let source = source.replace("int main(void) {", &format!("{thread}\nint main(void) {{"));
+    let started = "pthread_t other; pthread_create(&other, NULL, work, NULL); pthread_exit(NULL);";
+    let (before_main, main) = source.split_once("int main").unwrap();
+    let source = format!("{before_main}int main{}", main.replace(call, started));
+    let program = Program::c(&source, &["-pthread"]);
+    let is_named = |watched: &Watched| {
+        assert_eq!(watched.stacks.len(), 10, "{}", watched.printed);
+        for stack in &watched.stacks {
+            let names: Vec<&str> = stack.iter().take(4).map(|frame| &*frame.symbol).collect();
+            assert_eq!(names, ["three", "two", "one", "work"], "{}", watched.printed);
+        }
+    };
+    // Its mappings are known from records; or it began before the run and can only be read.
+    is_named(&Watched::run(&[], &[program.path()]));
+    let mut child = program.tool(program.path()).spawn().unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let pid = child.id().to_string();
+    let reaped = std::thread::spawn(move || child.wait());
+    is_named(&Watched::run(&["-p", &pid], &[]));
+    assert!(reaped.join().unwrap().unwrap().success());
 }
 
 fn a_library_loaded_later_and_its_replacement_are_distinguished() {

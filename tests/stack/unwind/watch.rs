@@ -111,7 +111,9 @@ impl Sink for Watcher {
     fn side(&mut self, side: SideBand<'_>) {
         let mut programs = self.programs.borrow_mut();
         match side.what {
-            SideBandKind::Fork { pid, parent_pid, .. } => programs.spaces.on_fork(pid, parent_pid),
+            SideBandKind::Fork { pid, tid, parent_pid, .. } => {
+                programs.spaces.on_fork(pid, tid, parent_pid);
+            }
             SideBandKind::Comm { pid, exec: true, .. } => programs.spaces.on_exec(pid, u64::MAX),
             SideBandKind::Mmap { pid, address, length, offset, file, path, .. } => {
                 let identity = match file {
