@@ -4,9 +4,9 @@
 -- `hit%` is the share of `read` that was not missed: 0 when a file is read for the first time, 100
 -- when it is read again. Readahead adds pages for later reads, so short intervals show too few
 -- hits, then too many.
--- `faults`: page faults of mapped files that looked for pages in the cache; one that waits for the
--- disk looks twice. `added`: all pages put into the cache: missed ones, those of page faults, and
--- new data of writes. `removed`: under memory pressure, by truncation, or on request.
+-- `faults`: page faults of mapped files that found pages in the cache, at or near their address.
+-- `added`: all pages put into the cache: missed ones, those of page faults, and new data of writes.
+-- `removed`: under memory pressure, by truncation, or on request.
 -- Not in `read`: direct I/O, which does not use the cache, io_uring, and files that the kernel
 -- itself reads. Older kernels, such as 6.1, show `added` and `removed` only. Each read call of a
 -- process is recorded, also of pipes and sockets.

@@ -26,7 +26,7 @@ local function tables(opt, has_bytes)
     if not opt.each then return end
     emit {
       pid = c.pid, comm = c.comm, how = c.how, peer = tcp.peer_text(c.peer),
-      port = e.sport > 0 and e.sport or nil,               -- 0: the socket connects again
+      port = e.sport > 0 and e.sport or nil,               -- 0: the kernel has released it
       sent = has_bytes and c.sent or nil, received = has_bytes and c.received or nil,
       ms = life / 1e6, rtt_us = c.rtt > 0 and c.rtt or nil,
     }

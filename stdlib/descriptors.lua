@@ -7,7 +7,7 @@
 ---
 --- The threads of a process share a table of descriptors, except those that got their own by
 --- unshare(CLONE_FILES), close_range(CLOSE_RANGE_UNSHARE) or a clone without CLONE_FILES. A process
---- may share that of another one. The module follows this from the begin of the run on; a path of
+--- may share that of another one. The module follows this from the start of the run on; a path of
 --- an older task of this kind may be that of another file.
 local calls_by_name, globs = require "calls_by_name", require "globs"
 local user_text = require "user_text"
@@ -90,8 +90,8 @@ local function watch_opens(self, opening, call, path)
 end
 
 --- Declares the events of a system call, if this kernel has it. Calls `done(call, e)` when it has
---- returned without an error; `call.first` and `call.second` are these fields of its begin, and
---- `call.time` is the time of that.
+--- returned without an error; `call.first` and `call.second` are these fields of its entry event,
+--- and `call.time` is the time of that event.
 ---@param call string
 ---@param done fun(call: perilune.State, e: perilune.Record)
 ---@param first string

@@ -54,7 +54,7 @@ end
 ---@param adding fun(ev: perilune.Evsel): (fun(e: perilune.Sample, ns: number))
 function running.used(adding)
   local ev = evsel("sched:sched_stat_runtime", { task = "pid" })
-  local add, owed = adding(ev), pending { "ns", key = "tid" }
+  local add, owed = adding(ev), pending { "ns", key = "any" } -- beyond the record of the task's end
   -- The number of the raising task in the same PID namespace as `pid`.
   local raises = expr_of(ev.fields.common_pid and "common_pid" or "_tid", ev, "number")
   ev:each(function(e)

@@ -379,11 +379,6 @@ impl Host {
         self.compiler.stats()
     }
 
-    /// Returns the number of the script's failures so far.
-    pub fn errors(&self) -> u64 {
-        self.dispatch.errors()
-    }
-
     /// Sets the current time of the run, for timers, notes and alerts. The stacks that are printed
     /// until the next call count as one drawing.
     pub fn set_now(&mut self, now: f64) {

@@ -342,6 +342,11 @@ fn require(vm: &Vm) -> mlua::Result<Function> {
             }
             let library = required.library.clone().unwrap_or_default();
             let module = library.module(&name, required.folder.as_deref());
+            // A function of a monitor that was loaded from another folder, after it was loaded.
+            let by_name = required.done.iter().find(|(done, _)| done.name == name);
+            if let (Err(_), Some((_, value))) = (&module, by_name) {
+                return Ok(value.clone());
+            }
             let module = module.map_err(|why| mlua::Error::runtime(format!("{why:#}")))?;
             let is_same = |other: &Script| other.name == name && other.origin == module.origin;
             if let Some((_, value)) = required.done.iter().find(|(done, _)| is_same(done)) {

@@ -70,7 +70,7 @@ pub(super) fn open(openings: &[Opening], request: &SourceRequest) -> anyhow::Res
     let mut list = ThreadList::new(openings, request, Vec::new())?;
     loop {
         let mut opened = open_for(openings, request, list.threads())?;
-        if !list.list_again()? {
+        if !list.list_again(opened.owner_tid == EVERY_TASK)? {
             opened.remarks.extend(list.into_remark());
             return Ok(opened);
         }

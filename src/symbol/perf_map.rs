@@ -6,11 +6,11 @@
 //! file is used only if it belongs to root or to the owner of the process.
 //!
 //! Compilers append while they run, and reuse addresses: of two lines for one address the later one
-//! is valid, and a file that has changed is read again. Of a file that is too large, the end is
-//! read: it has the newest code. A process that has ended leaves its file:
-//! it is looked up below the root of an ancestor of the process, or in perilune's own `/tmp`,
-//! unless it is older than the process. The file is opened when the exit record of the process is
-//! handled, and read when it is needed: it may be removed in between.
+//! is valid, and a file that has changed is read again. If a file is too large, its end is read: it
+//! has the newest code. A process that has ended leaves its file: it is looked up below the root of
+//! an ancestor of the process, or in perilune's own `/tmp`, unless it is older than the process.
+//! The file is opened when the exit record of the process is handled, and read when it is needed:
+//! it may be removed in between.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;

@@ -56,8 +56,8 @@ pub fn is_amd() -> bool {
     vendor.contains("AuthenticAMD") || vendor.contains("HygonGenuine")
 }
 
-/// Returns major and minor number of a block device by its name in /dev, `vda` or `mapper/root`, by
-/// its path, or by its numbers, `259:3`; `None` if it is not a block device.
+/// Returns major and minor number of a block device by its name in /dev, `vda` or `mapper/root`, or
+/// by its path; its numbers, `259:3`, are returned as they are. `None` if it is not a block device.
 pub fn block_device(name: &str) -> Option<(u32, u32)> {
     use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
     if let Some((major, minor)) = name.split_once(':')

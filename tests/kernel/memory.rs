@@ -113,7 +113,7 @@ int main(int argc, char **argv) {
 
 fn small_reads_and_faults_of_a_mapping_are_counted_by_what_they_find() {
     if !reads_are_reported() {
-        skip_anywhere("the kernel does not report reads of the page cache; Linux 6.9 and later do");
+        skip_anywhere("the kernel does not report reads of the page cache; Linux 6.18 does");
     }
     let program = Program::of(PARTS, &[]);
     let files = ["small", "large"].map(|name| format!("{}.{name}", program.path()));

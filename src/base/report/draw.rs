@@ -118,13 +118,6 @@ pub enum Cell {
     },
 }
 
-impl Cell {
-    /// Returns the bytes of its text; 0 if it is not text.
-    pub fn text_len(&self) -> usize {
-        if let Cell::Text(text) = self { text.len() } else { 0 }
-    }
-}
-
 impl From<f64> for Cell {
     /// Whole numbers become [`Cell::Int`], exactly.
     fn from(value: f64) -> Cell {

@@ -7,7 +7,10 @@ use super::cells::{EVICTED, TableParts};
 use super::spec::KeyColumn;
 use crate::{
     base::report::draw::{Align, Cell, Column, Report, Style, Table},
-    script::aggregate::column::{column, column_key, make_unique},
+    script::{
+        aggregate::column::{column, column_key, make_unique},
+        vm::cell::text_len,
+    },
     stat::word::Word,
 };
 use std::collections::HashMap;
@@ -102,7 +105,7 @@ impl TableParts<'_> {
         let (mut drawn, mut size) = (Vec::with_capacity(rows.len()), 0);
         for row in rows {
             let row = draw(row)?;
-            size += row.iter().map(Cell::text_len).sum::<usize>();
+            size += text_len(&row);
             self.shared.budget.check_text(size).map_err(mlua::Error::external)?;
             drawn.push(row);
         }

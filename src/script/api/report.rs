@@ -9,7 +9,7 @@ use crate::base::report::draw::{self, Align, Cell, Column, Style};
 use crate::base::report::metric::MetricKind;
 use crate::script::aggregate::column::{column_key, json_key, make_unique};
 use crate::script::dispatch::draw::ReportTable;
-use crate::script::vm::cell::cell;
+use crate::script::vm::cell::{cell, text_len};
 use crate::stat::budget::Budget;
 
 const REPORT: &str = include_str!("../prelude/report.lua");
@@ -45,7 +45,7 @@ pub(super) fn new_report(lua: &Lua, budget: &Rc<Budget>) -> mlua::Result<Functio
                 let row = row?;
                 let cells = columns.iter().zip(1..).map(|(c, i)| Ok(cell_of(c, row.get(i)?)));
                 let cells = cells.collect::<mlua::Result<Vec<Cell>>>()?;
-                size += cells.iter().map(Cell::text_len).sum::<usize>();
+                size += text_len(&cells);
                 budget.check_text(size).map_err(mlua::Error::external)?;
                 Ok(cells)
             };

@@ -4,6 +4,11 @@ use super::Host;
 use crate::base::report::coverage::Coverage;
 
 impl Host {
+    /// Returns the number of the script's failures so far.
+    pub fn errors(&self) -> u64 {
+        self.dispatch.errors()
+    }
+
     /// Returns what was seen and missed so far. `lost` is the kernel's own count, if there is one:
     /// it includes losses at the end, which no record reports.
     pub fn coverage(&self, lost: Option<u64>) -> Coverage {

@@ -17,7 +17,10 @@ pub(in crate::script) fn cell(value: Value) -> Cell {
     match value {
         Value::String(s) if s.as_bytes().len() > TEXT_MAX => {
             let bytes = s.as_bytes();
-            let (start, rest) = bytes.split_at(TEXT_MAX);
+            // Not within a character.
+            let is_start = |at: &usize| bytes.get(*at).is_none_or(|byte| byte & 0xc0 != 0x80);
+            let end = (TEXT_MAX - 3..=TEXT_MAX).rev().find(is_start).unwrap_or(TEXT_MAX);
+            let (start, rest) = bytes.split_at(end);
             Cell::Text(format!("{}... ({} more bytes)", utf8(start), rest.len()))
         }
         Value::Nil => Cell::Empty,
@@ -29,6 +32,12 @@ pub(in crate::script) fn cell(value: Value) -> Cell {
     }
 }
 
+/// Returns the bytes of the texts of cells.
+pub(in crate::script) fn text_len(cells: &[Cell]) -> usize {
+    let len = |cell: &Cell| if let Cell::Text(text) = cell { text.len() } else { 0 };
+    cells.iter().map(len).sum()
+}
+
 /// Returns the named values of a Lua table, sorted by name because `pairs` has no order.
 ///
 /// # Errors
@@ -38,9 +47,11 @@ pub(in crate::script) fn named(table: &Table) -> mlua::Result<Vec<(String, Cell)
     for pair in table.pairs::<String, Value>() {
         let (name, value) = pair?;
         let cell = cell(value);
-        size += name.len() + cell.text_len();
+        size += name.len() + text_len(std::slice::from_ref(&cell));
         if size > ROW_MAX {
-            return Err(mlua::Error::runtime("the texts of one row are larger than 16 MiB"));
+            return Err(mlua::Error::runtime(
+                "the text of a row is larger than 16 MiB; shorten it",
+            ));
         }
         all.push((name, cell));
     }

@@ -248,6 +248,13 @@ fn require_finds_modules_beside_the_script_runs_them_once_and_reports_cycles() {
     let got = vm.loader().run(vm.lua(), &other).unwrap();
     assert_eq!(got.as_i64(), Some(5));
     assert_eq!(text(&vm, "return tostring(require('once').n)"), "1");
+    // A function that is called after its script was loaded finds what the script required.
+    write("other/only.lua", "return { n = 7 }");
+    write("other/late.lua", "require 'only' return function() return require('only').n end");
+    let late = library.find(folder.path().join("other/late.lua").to_str().unwrap()).unwrap();
+    let late: mlua::Function =
+        vm.loader().run(vm.lua(), &late).unwrap().as_function().unwrap().clone();
+    assert_eq!(late.call::<i64>(()).unwrap(), 7);
     for bad in ["../once", "..", ".once", "a..b", "/etc/x", ""] {
         assert!(error(&format!("require '{bad}'")).contains("is not a module name"), "{bad}");
     }

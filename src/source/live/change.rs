@@ -34,7 +34,7 @@ impl Live {
         roles: usize,
     ) -> anyhow::Result<Vec<RefusedCondition>> {
         let refused = self.opened.refused.len();
-        self.place_all(openings, request).inspect_err(|_| self.opened.omitted.clear())?;
+        self.place_all(openings, request)?;
         self.batch.set_roles(roles);
         Ok(self.opened.refused.split_off(refused))
     }

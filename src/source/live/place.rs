@@ -8,6 +8,7 @@ use crate::source::open::probe_limit::{allow, probes_of};
 use crate::source::open::thread_list::ThreadList;
 use crate::source::open::{braces, ensure_no_interrupt};
 use crate::source::request::{Opening, SourceRequest};
+use crate::sys::attr::EVERY_TASK;
 use crate::sys::bpf::OutputArray;
 
 impl Live {
@@ -34,8 +35,8 @@ impl Live {
         Ok(())
     }
 
-    /// Opens the openings' events, disabled, unless equivalent ones are open. Returns the indices of
-    /// the openings.
+    /// Opens the events of these openings, disabled, unless equivalent ones are open. Returns the
+    /// indices of the openings.
     pub(super) fn place(
         &mut self,
         openings: &[Opening],
@@ -55,7 +56,8 @@ impl Live {
                 placed.push(self.place_one(opening, array.clone(), list.threads(), &request)?);
                 Ok(())
             });
-            let again = outcome.and_then(|()| list.list_again());
+            let may_watch_cpus = self.opened.owner_tid == EVERY_TASK;
+            let again = outcome.and_then(|()| list.list_again(may_watch_cpus));
             if again.as_ref().is_ok_and(|again| !again) {
                 self.opened.remarks.extend(list.into_remark());
                 return Ok(placed);
@@ -134,6 +136,7 @@ impl Live {
             }
         }
         self.opened.refused.truncate(refused);
+        self.opened.omitted.clear();
         drop(self.close_unused());
     }
 }

@@ -84,7 +84,7 @@ impl Live {
                 let exit = of(r.tid, SideBandKind::Exit { pid: r.pid, tid: r.tid });
                 self.tasks.iter_mut().for_each(|tasks| tasks.on_exit(r.tid));
                 let groups = decoders.iter().filter_map(|one| one.counts.as_ref());
-                groups.for_each(|group| group.end(r.pid, r.tid));
+                groups.for_each(|group| group.end(r.pid, r.tid, stamped));
                 sink.side(exit);
             }
             Ok(Record::Mmap2(r)) => sink.side(of(r.tid, mapped(&r))),

@@ -56,11 +56,12 @@ impl<'a> ThreadList<'a> {
     }
 
     /// Looks for threads that were created while the events were opened. Returns whether there are
-    /// some; all events must then be opened again, with the new list.
+    /// some; all events must then be opened again, with the new list. `may_watch_cpus`: the user
+    /// may open events for whole CPUs.
     ///
     /// # Errors
     /// As [`ThreadList::new`].
-    pub(in crate::source) fn list_again(&mut self) -> anyhow::Result<bool> {
+    pub(in crate::source) fn list_again(&mut self, may_watch_cpus: bool) -> anyhow::Result<bool> {
         let Some(threads) = self.threads.as_ref().filter(|_| self.is_by_thread()) else {
             return Ok(false);
         };
@@ -74,10 +75,10 @@ impl<'a> ThreadList<'a> {
             return self.read().map(|()| true);
         }
         let new = counted(new as u64, "thread");
-        let must_stay = self.needs_threads();
+        let must_stay = self.needs_threads() || !may_watch_cpus;
         self.remark = Some(match must_stay {
             true => format!(
-                "{new} of -p began while events were opened and may be missing from the counts: \
+                "{new} of -p began while events were opened and their events may be missing: \
                  threads begin faster than events can be opened for them"
             ),
             false => format!(
@@ -193,12 +194,26 @@ mod tests {
             let openings = [opening(false)];
             let mut list = ThreadList::new(&openings, &request, vec![7]).unwrap();
             assert_eq!(list.threads(), Some(&[7, pid][..]));
-            assert!(!list.list_again().unwrap(), "no new thread");
+            assert!(!list.list_again(true).unwrap(), "no new thread");
             list.threads = Some(vec![7]);
-            assert!(list.list_again().unwrap());
+            assert!(list.list_again(true).unwrap());
             assert_eq!(list.threads(), Some(&[7, pid][..]));
-            assert!(!list.list_again().unwrap());
+            assert!(!list.list_again(true).unwrap());
             assert_eq!(list.into_remark(), None);
+        });
+    }
+
+    #[test]
+    fn a_user_who_may_not_watch_whole_cpus_keeps_the_list() {
+        with_process(|_, request| {
+            let openings = [opening(false)];
+            let mut list = ThreadList::new(&openings, &request, Vec::new()).unwrap();
+            for _ in 0..ATTEMPTS {
+                list.threads = Some(Vec::new());
+                let _ = list.list_again(false).unwrap();
+            }
+            assert!(list.threads().is_some());
+            assert!(list.into_remark().unwrap().contains("events may be missing"));
         });
     }
 
@@ -210,14 +225,14 @@ mod tests {
                 let mut list = ThreadList::new(&openings, &request, Vec::new()).unwrap();
                 for _ in 1..ATTEMPTS {
                     list.threads = Some(Vec::new());
-                    assert!(list.list_again().unwrap());
+                    assert!(list.list_again(true).unwrap());
                 }
                 list.threads = Some(Vec::new());
-                assert_eq!(list.list_again().unwrap(), !count);
+                assert_eq!(list.list_again(true).unwrap(), !count);
                 assert_eq!(list.threads().is_none(), !count, "counts need a list");
-                assert!(!list.list_again().unwrap() || count);
+                assert!(!list.list_again(true).unwrap() || count);
                 let remark = list.into_remark().unwrap();
-                let wanted = ["opened for whole CPUs", "may be missing"][usize::from(count)];
+                let wanted = ["opened for whole CPUs", "events may be missing"][usize::from(count)];
                 assert!(remark.contains(wanted), "{remark}");
             }
         });

@@ -34,8 +34,8 @@ struct LastTotals {
     /// By event ID and thread.
     known: HashMap<(u64, u32), Known>,
     totals: Vec<u64>,
-    /// Processes whose first thread has ended.
-    without_first: HashSet<u32>,
+    /// Processes whose first thread has ended, with the time of its EXIT record.
+    without_first: HashMap<u32, u64>,
     /// Positions of ended threads.
     free: Vec<usize>,
     /// Threads that have ended since the last drain, and before it.
@@ -70,7 +70,7 @@ impl GroupCounts {
         }
         let mut last = self.last.borrow_mut();
         let (pid, tid) = if self.by_thread { (sample.pid, sample.tid) } else { (0, 0) };
-        if pid == tid && last.without_first.remove(&pid) {
+        if pid == tid && last.is_renumbered(pid, sample.time) {
             last.renumber(pid);
         }
         let at = last.position((sample.id, tid), pid, self.width)?;
@@ -95,15 +95,15 @@ impl GroupCounts {
         self.with(sample, |_, _| ());
     }
 
-    /// Remembers that a thread has ended. Rings may still hold samples of it.
-    pub(in crate::source) fn end(&self, pid: u32, tid: u32) {
+    /// Remembers that a thread ended at `time`. Rings may still hold samples of it.
+    pub(in crate::source) fn end(&self, pid: u32, tid: u32, time: u64) {
         if !self.by_thread {
             return;
         }
         let mut last = self.last.borrow_mut();
         last.ended[0].push(tid);
         if pid == tid {
-            last.without_first.insert(pid);
+            last.without_first.insert(pid, time);
         }
     }
 
@@ -133,8 +133,16 @@ impl LastTotals {
         Some(at)
     }
 
+    /// Returns whether a sample at `time` with the number of a first thread that has ended is of
+    /// another one.
+    fn is_renumbered(&self, pid: u32, time: u64) -> bool {
+        !self.without_first.is_empty()
+            && self.without_first.get(&pid).is_some_and(|ended| time > *ended)
+    }
+
     /// Gives the only thread of a process that has not ended the number of the first one.
     fn renumber(&mut self, pid: u32) {
+        self.without_first.remove(&pid);
         self.ended.iter_mut().for_each(|ended| ended.retain(|tid| *tid != pid));
         let has_ended = |tid: &u32| self.ended.iter().any(|ended| ended.contains(tid));
         let (mut left, mut of_first) = (Vec::new(), Vec::new());
@@ -159,17 +167,17 @@ impl LastTotals {
         if !before.is_empty() {
             before.sort_unstable();
             let free = &mut self.free;
-            let mut without_first = HashSet::new();
+            let mut living = HashSet::new();
             self.known.retain(|(_, tid), known| {
                 let is_kept = before.binary_search(tid).is_err();
                 if !is_kept {
                     free.push(known.at);
-                } else if self.without_first.contains(&known.pid) {
-                    without_first.insert(known.pid);
+                } else if self.without_first.contains_key(&known.pid) {
+                    living.insert(known.pid);
                 }
                 is_kept
             });
-            self.without_first = without_first;
+            self.without_first.retain(|pid, _| living.contains(pid));
             before.clear();
         }
         std::mem::swap(now, before);
@@ -184,11 +192,12 @@ mod tests {
     use perf_event_open_sys::bindings as abi;
 
     const PID: u32 = 1;
+    const TIME: u64 = 5;
 
     /// Returns the bytes of a sample of an event and thread with these totals, as the kernel writes
     /// them: IDENTIFIER, TID, TIME, READ with nr and (value, id, lost) of each event.
     fn bytes(id: u64, tid: u32, totals: &[u64]) -> Vec<u8> {
-        let head = [id, u64::from(tid) << 32 | u64::from(PID), 5, totals.len() as u64];
+        let head = [id, u64::from(tid) << 32 | u64::from(PID), TIME, totals.len() as u64];
         let each = totals.iter().enumerate().flat_map(|(at, total)| [*total, id + at as u64, 0]);
         head.into_iter().chain(each).flat_map(u64::to_ne_bytes).collect()
     }
@@ -230,7 +239,7 @@ mod tests {
         let counts = GroupCounts::new(1, true, false);
         let of = |tid, total| seen(&counts, 7, tid, &[total]).unwrap()[0][0];
         assert_eq!([of(1, 10), of(2, 4), of(1, 15), of(2, 5)], [10, 4, 5, 1]);
-        counts.end(PID, 2);
+        counts.end(PID, 2, TIME - 1);
         counts.forget_ended();
         assert_eq!(of(2, 6), 1, "from a ring that was read later");
         counts.forget_ended();
@@ -238,20 +247,31 @@ mod tests {
         assert_eq!(counts.last.borrow().totals.len(), 2, "in the place of the ended one");
         assert!(seen(&counts, 7, 1, &[16]).unwrap()[1].is_empty(), "no totals");
     }
+
+    #[test]
+    fn samples_of_a_first_thread_that_are_read_after_its_end_have_its_counts() {
+        let counts = GroupCounts::new(1, true, false);
+        let of = |total| seen(&counts, 7, PID, &[total]).unwrap()[0][0];
+        assert_eq!(of(100), 100);
+        counts.end(PID, PID, TIME + 1);
+        assert_eq!(of(110), 10, "from a ring that was read later");
+        [(); 2].iter().for_each(|()| counts.forget_ended());
+        assert!(counts.last.borrow().known.is_empty());
+    }
     #[test]
     fn the_counts_of_a_thread_go_on_when_it_executes_a_program_as_another_one() {
         let counts = GroupCounts::new(1, true, false);
         let of = |id, tid, total| seen(&counts, id, tid, &[total]).unwrap()[0][0];
         let before = [of(7, PID, 100), of(7, 2, 30), of(8, 2, 5), of(7, 3, 50)];
         assert_eq!(before, [100, 30, 5, 50]);
-        counts.end(PID, 3);
-        counts.end(PID, PID);
+        counts.end(PID, 3, TIME - 1);
+        counts.end(PID, PID, TIME - 1);
         // Thread 2 is PID from here on.
         assert_eq!([of(7, PID, 31), of(8, PID, 9)], [1, 4]);
         counts.forget_ended();
         counts.forget_ended();
         assert_eq!(of(7, PID, 33), 2, "it has not ended");
-        counts.end(PID, PID);
+        counts.end(PID, PID, TIME - 1);
         assert_eq!(of(7, PID, 4), 4, "another process of that number");
         let totals = counts.last.borrow().known.len();
         assert_eq!(totals, 1, "the others are forgotten");
@@ -261,10 +281,10 @@ mod tests {
     fn processes_without_their_first_thread_are_forgotten_with_their_last_one() {
         let counts = GroupCounts::new(1, true, false);
         seen(&counts, 7, 2, &[1]).unwrap();
-        counts.end(PID, PID);
+        counts.end(PID, PID, TIME - 1);
         [(); 3].iter().for_each(|()| counts.forget_ended());
-        assert!(counts.last.borrow().without_first.contains(&PID));
-        counts.end(PID, 2);
+        assert!(counts.last.borrow().without_first.contains_key(&PID));
+        counts.end(PID, 2, TIME - 1);
         [(); 2].iter().for_each(|()| counts.forget_ended());
         assert!(counts.last.borrow().without_first.is_empty());
     }

@@ -34,7 +34,7 @@ pub(in crate::source) struct WatchedTasks {
     /// The threads that ended last, with their birth numbers: the thread ID may have been reused.
     ended: VecDeque<(u32, u64)>,
     born: u64,
-    /// Those whose process has a first thread that is not watched.
+    /// Watched threads of processes whose first thread is not watched.
     lone: LoneThreads,
     /// The control groups whose threads are watched.
     cgroups: Option<CgroupThreads>,
