@@ -104,8 +104,13 @@ pub(super) enum NumberTest {
 #[derive(Clone, Debug)]
 pub(super) enum TextTest {
     Comm,
-    Fixed { offset: usize, size: usize },
+    Fixed {
+        offset: usize,
+        size: usize,
+    },
     Dynamic(Field),
+    /// Text in user memory that the record contains.
+    UserText(Field),
 }
 
 fn bind(node: &FilterNode, format: &Format) -> Result<Test, KernelOnly> {
@@ -145,7 +150,7 @@ fn test(predicate: &Predicate, format: &Format) -> Option<Test> {
                 Subject::Comm => TextTest::Comm,
                 Subject::Field(field, Class::Text) => TextTest::of(field),
                 Subject::Field(..) if predicate.reading == FieldReading::UserText => {
-                    TextTest::of(predicate.recorded_text(format)?)
+                    TextTest::UserText(predicate.recorded_text(format)?.clone())
                 }
                 _ => return None,
             };
@@ -263,12 +268,20 @@ impl TextTest {
         }
     }
 
-    /// Returns the text up to its NUL, and the number of bytes that the kernel would compare.
+    /// Returns the text up to its NUL, and the number of bytes that the kernel would compare; None
+    /// if the text could not be read. The kernel's `.ustring` never matches such text.
     fn read<'a>(&self, event: &FilterInput<'a>) -> Option<(&'a [u8], usize)> {
         let (buffer, room) = match self {
             TextTest::Comm => (event.comm, COMM_ROOM),
             TextTest::Fixed { offset, size } => {
                 (event.raw.get(*offset..offset.checked_add(*size)?)?, *size)
+            }
+            TextTest::UserText(field) => {
+                let bytes = field.dynamic_bytes(event.raw)?.ok()?;
+                if until_nul(bytes) == FAULT.as_bytes() {
+                    return None;
+                }
+                (bytes, bytes.len())
             }
             TextTest::Dynamic(field) => {
                 let bytes = field.dynamic_bytes(event.raw)?.ok()?;

@@ -163,6 +163,22 @@ fn text_that_a_system_call_records_is_compared_in_user_space() {
 }
 
 #[test]
+fn text_that_could_not_be_read_meets_no_condition() {
+    let (event, format) = ("syscalls:sys_enter_openat", openat(true));
+    let mut raw = vec![0; 52];
+    raw[48..52].copy_from_slice(&(8u32 << 16 | 52).to_ne_bytes());
+    raw.extend(b"(fault)\0");
+    let passes = |filter: &str| {
+        let bound = Filter::parse(filter).unwrap().for_event(event, &format).bind(event, &format);
+        bound.unwrap().passes(&FilterInput { raw: &raw, cpu: 0, comm: b"cat" })
+    };
+    let filters = ["filename != \"x\"", "filename ~ \"(f*\"", "filename == \"(fault)\""];
+    assert_eq!(filters.map(passes), [false; 3], "as `.ustring` in the kernel");
+    assert!(passes("!(filename == \"x\")") && passes("dfd == 0 || filename == \"x\""));
+    assert!(passes("__filename_val == \"(fault)\""), "the recorded text itself");
+}
+
+#[test]
 fn a_function_recorded_as_text_is_compared_by_its_name() {
     let format = |field: &str| {
         let text = format!("name: x\nID: 1\nformat:\n\tfield:{field}\n");
