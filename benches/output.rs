@@ -50,7 +50,7 @@ fn csv_header(bencher: Bencher, opened: usize) {
 fn opened_events(count: usize) -> Vec<OpenedEvent> {
     let event = |name: String, fields: [String; 7]| OpenedEvent {
         name,
-        fields: fields.map(|field| (field, ValueType::Int)).to_vec(),
+        fields: fields.map(|field| (field, ValueType::Int.into())).to_vec(),
     };
     let other =
         |i| event(format!("other:event_{i}"), [1, 2, 3, 4, 5, 6, 7].map(|f| format!("f{i}_{f}")));

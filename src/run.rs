@@ -53,6 +53,7 @@ mod prepare;
 mod profiles;
 mod recorded_counts;
 mod recorded_frames;
+mod recorded_tasks;
 mod replayed;
 pub mod request;
 mod schedule;

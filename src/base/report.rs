@@ -8,6 +8,8 @@ pub mod flame;
 pub mod frame;
 pub mod heat;
 pub mod metric;
+pub mod run_record;
+pub mod run_stats;
 pub mod stacks_over_time;
 pub mod time_grid;
 pub mod timeline;

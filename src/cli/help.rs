@@ -96,7 +96,11 @@ const MORE: [(&str, &str); 3] = [
          \x20 0.003 1 0 - LOST: n=312                                       312 records of CPU 1 \
          were lost\n\
          \x20 0.004 0 100 web EXIT:       also FORK: ppid=PID ptid=TID, COMM: comm=NEW, EXEC: \
-         comm=NEW\n",
+         comm=NEW\n\
+         \x20 # cpus 0-3                                                    watched CPUs; \
+         default: those of the lines\n\
+         \x20 # end 12.5                                                    end of the run in \
+         seconds; default: the last line\n",
     ),
 ];
 

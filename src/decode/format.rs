@@ -11,7 +11,7 @@ mod tests;
 pub mod user_text;
 
 use super::unset::UnsetValues;
-use crate::base::event::value::{Value, ValueType, read_bits};
+use crate::base::event::value::{FieldType, Value, ValueType, read_bits};
 use crate::base::report::event_record::{FixedEncoding, FixedField};
 use crate::base::text::unescape::until_nul;
 use user_text::UserTextField;
@@ -241,6 +241,19 @@ impl Field {
                 }
             }
         }
+    }
+
+    /// Returns the type of its values with their width.
+    pub fn field_type(&self) -> FieldType {
+        let bytes = match self.kind {
+            FieldKind::Int => self.size,
+            FieldKind::Array(width)
+            | FieldKind::DataLoc(Element::Int(width))
+            | FieldKind::RelLoc(Element::Int(width)) => usize::from(width),
+            _ => 8,
+        };
+        let bytes = if [1, 2, 4].contains(&bytes) { bytes as u8 } else { 8 };
+        FieldType { of: self.value_type(), bytes }
     }
 
     /// Returns its place if it is an integer or text of a fixed size.

@@ -131,8 +131,8 @@ impl Event {
     pub fn opened(&self) -> OpenedEvent {
         let fields = self.format().into_iter().flat_map(|format| &format.fields);
         let fields = fields.filter(|field| !field.common);
-        let fields = fields.map(|field| (field.name.clone(), field.value_type()));
-        let counts = self.count_fields().map(|name| (name, ValueType::Uint));
+        let fields = fields.map(|field| (field.name.clone(), field.field_type()));
+        let counts = self.count_fields().map(|name| (name, ValueType::Uint.into()));
         OpenedEvent { name: self.name.clone(), fields: fields.chain(counts).collect() }
     }
 

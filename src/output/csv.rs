@@ -30,8 +30,9 @@ use super::wall::Wall;
 use super::{ByteSink, table};
 use crate::base::report::coverage::Coverage;
 use crate::base::report::draw::{
-    Cell, Draw, DrawnHistogram, EventLine, EventText, Level, OpenedEvent, Report, Stamp, Stats,
+    Cell, Draw, DrawnHistogram, EventLine, EventText, Level, OpenedEvent, Report, Stamp,
 };
+use crate::base::report::run_stats::Stats;
 use crate::base::text::message::message;
 use crate::base::text::stack_style::StackStyle;
 use crate::base::text::{digits, escape, field};

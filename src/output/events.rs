@@ -5,18 +5,19 @@
 //! everything needed to show them again exactly: times in nanoseconds, values with their type,
 //! names in quotes where needed. The header lists every opened event with its fields, so that a
 //! replay also knows events that did not occur. `common_flags` and `common_preempt_count` are
-//! stored unless they are 0; fields that a script added are not. Reports are omitted; notes,
-//! coverage and stats become comments.
+//! stored unless they are 0; fields that a script added are not. Changes of tasks, losses and the
+//! end of the run are written as well, so that a replay gives the numbers of the run. Reports are
+//! omitted; notes, coverage and stats become comments.
 
 use super::ByteSink;
 use super::text::{push_problems, stats_text};
 use crate::base::event::value::Value;
 use crate::base::report::coverage::Coverage;
-use crate::base::report::draw::{
-    Draw, EventLine, FLAG_FIELDS, Level, OpenedEvent, Report, Stamp, Stats,
-};
+use crate::base::report::draw::{Draw, EventLine, FLAG_FIELDS, Level, OpenedEvent, Report, Stamp};
+use crate::base::report::run_record::{RecordedSide, RunRecord, TaskChange};
+use crate::base::report::run_stats::Stats;
 use crate::base::text::stack_style::StackStyle;
-use crate::base::text::{digits, escape, field};
+use crate::base::text::{cpulist, digits, escape, field};
 use jiff::Timestamp;
 use std::io::{self, Write};
 
@@ -24,17 +25,60 @@ use std::io::{self, Write};
 pub struct Events {
     sink: ByteSink,
     start: Stamp,
+    /// Whether the header has the time of `start`, which must not change after that.
+    has_start: bool,
 }
 
 impl Events {
-    /// Writes events to `results`, with times relative to `start`, the beginning of the run. An
-    /// earlier event is written with time 0.
+    /// Writes events to `results`, with times relative to [`RunRecord::Begin`]; to `start` in a run
+    /// without it. An earlier event is written with time 0.
     pub fn new(results: Box<dyn Write>, start: Stamp) -> Events {
         let mut sink = ByteSink::new(results);
-        let wall = Timestamp::from_nanosecond(start.wall_ns.into()).unwrap_or_default();
-        let header = format!("# wall {wall}\n# TIME CPU TID COMM EVENT: field=value | stack\n");
-        sink.buffer.extend_from_slice(header.as_bytes());
-        Events { sink, start }
+        let header = b"# TIME CPU TID COMM EVENT: field=value | stack\n";
+        sink.buffer.extend_from_slice(header);
+        Events { sink, start, has_start: false }
+    }
+
+    /// Writes the header with the time of `start`, once.
+    fn push_start(&mut self) {
+        if !self.has_start {
+            self.has_start = true;
+            let wall = Timestamp::from_nanosecond(self.start.wall_ns.into()).unwrap_or_default();
+            self.sink.buffer.extend_from_slice(format!("# wall {wall}\n").as_bytes());
+        }
+    }
+
+    fn push_time(&mut self, stamp: Stamp) {
+        let out = &mut self.sink.buffer;
+        let time = stamp.clock_ns.saturating_sub(self.start.clock_ns);
+        digits::push_u64(out, time / 1_000_000_000);
+        out.push(b'.');
+        digits::push_padded(out, time % 1_000_000_000, 9, b'0');
+    }
+
+    /// Writes a change of a task, or a loss.
+    fn push_side(&mut self, stamp: Stamp, cpu: u32, what: RecordedSide<'_>) {
+        self.push_start();
+        self.push_time(stamp);
+        let out = &mut self.sink.buffer;
+        out.push(b' ');
+        digits::push_u64(out, cpu.into());
+        out.push(b' ');
+        let text = match what {
+            RecordedSide::Task { pid, tid, watched, change } => {
+                push_thread(out, pid, tid);
+                out.extend_from_slice(b" - ");
+                push_change(out, change);
+                if watched { "" } else { " watched=0" }.to_owned()
+            }
+            RecordedSide::LossWindow { length_ns } => format!("0 - LOST: n=0 ns={length_ns}"),
+            RecordedSide::Lost { count } => format!("0 - LOST: n={count} window=0"),
+            RecordedSide::LostSoFar { events, of_tasks } => {
+                format!("0 - LOST: n=0 total={events} tasks={of_tasks}")
+            }
+        };
+        out.extend_from_slice(text.as_bytes());
+        out.push(b'\n');
     }
 
     fn comment(&mut self, text: &[u8]) {
@@ -58,20 +102,31 @@ impl Draw for Events {
         }
     }
 
+    fn run_record(&mut self, stamp: Stamp, record: &RunRecord<'_>) {
+        match *record {
+            RunRecord::Begin { cpus } => {
+                self.start = stamp;
+                self.push_start();
+                self.comment(format!("cpus {}", cpulist::format(cpus)).as_bytes());
+            }
+            RunRecord::Side { cpu, what } => self.push_side(stamp, cpu, what),
+            RunRecord::End => {
+                self.push_start();
+                self.sink.buffer.extend_from_slice(b"# end ");
+                self.push_time(stamp);
+                self.sink.buffer.push(b'\n');
+            }
+        }
+    }
+
     fn event(&mut self, event: &mut EventLine<'_>) {
+        self.push_start();
+        self.push_time(event.stamp);
         let out = &mut self.sink.buffer;
-        let time = event.stamp.clock_ns.saturating_sub(self.start.clock_ns);
-        digits::push_u64(out, time / 1_000_000_000);
-        out.push(b'.');
-        digits::push_padded(out, time % 1_000_000_000, 9, b'0');
         out.push(b' ');
         digits::push_u64(out, event.cpu.into());
         out.push(b' ');
-        if event.pid != event.tid {
-            digits::push_u64(out, event.pid.into());
-            out.push(b'/');
-        }
-        digits::push_u64(out, event.tid.into());
+        push_thread(out, event.pid, event.tid);
         out.push(b' ');
         match event.comm {
             b"" | b"<...>" => out.push(b'-'),
@@ -138,6 +193,32 @@ impl Draw for Events {
     }
 }
 
+/// Appends a thread, with its process if that has another number.
+fn push_thread(out: &mut Vec<u8>, pid: u32, tid: u32) {
+    if pid != tid {
+        digits::push_u64(out, pid.into());
+        out.push(b'/');
+    }
+    digits::push_u64(out, tid.into());
+}
+
+fn push_change(out: &mut Vec<u8>, change: TaskChange<'_>) {
+    match change {
+        TaskChange::Fork { parent_pid, parent_tid } => {
+            out.extend_from_slice(format!("FORK: ppid={parent_pid} ptid={parent_tid}").as_bytes());
+        }
+        TaskChange::Comm { comm } => {
+            out.extend_from_slice(b"COMM: comm=");
+            push_value(out, &Value::Text(comm));
+        }
+        TaskChange::Exec { comm } => {
+            out.extend_from_slice(b"EXEC: comm=");
+            push_value(out, &Value::Text(comm));
+        }
+        TaskChange::Exit => out.extend_from_slice(b"EXIT:"),
+    }
+}
+
 /// Appends a value with its type: text that would be read as another type is put in quotes.
 fn push_value(out: &mut Vec<u8>, value: &Value<'_>) {
     match value {
@@ -171,3 +252,6 @@ fn push_frame(out: &mut Vec<u8>, frame: &str) {
         escape::push_quoted(out, frame.as_bytes());
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -39,8 +39,9 @@ use super::wall::Wall;
 use crate::base::event::value::Value;
 use crate::base::report::coverage::Coverage;
 use crate::base::report::draw::{
-    Cell, Column, Draw, DrawnHistogram, EventLine, EventText, Level, Report, Stamp, Stats, Table,
+    Cell, Column, Draw, DrawnHistogram, EventLine, EventText, Level, Report, Stamp, Table,
 };
+use crate::base::report::run_stats::Stats;
 use crate::base::text::stack_style::StackStyle;
 use crate::base::text::{digits, escape, field};
 use jiff::tz::TimeZone;

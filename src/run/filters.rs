@@ -1,12 +1,12 @@
-//! The filter lines of `-v`: the conditions that the kernel checks, those left for user space, and
-//! the cost of each.
+//! The filters of a replay, and the filter lines of `-v`: the conditions that the kernel checks,
+//! those left for user space, and the cost of each.
 
 use std::collections::BTreeSet;
 
 use crate::base::report::coverage::Coverage;
 use crate::base::text::units::counted;
 use crate::decode::format::OmittedField;
-use crate::event::filter::Filter;
+use crate::event::filter::{BoundFilter, Filter};
 use crate::script::evsel::role::Role;
 use crate::source::open::user_text;
 
@@ -136,6 +136,18 @@ pub(super) fn rejected_in_user_space(coverage: &Coverage) -> Option<String> {
         let filtered = coverage.filtered;
         format!("{filtered} of {received} received events were rejected by user-space filters")
     })
+}
+
+/// Binds each role's filter to its event's format.
+///
+/// # Errors
+/// A filter does not fit its event, or only the kernel can evaluate it.
+pub(super) fn bind(roles: &[Role]) -> anyhow::Result<Vec<Option<BoundFilter>>> {
+    let bound = |role: &Role| match (&role.filter, role.event.format()) {
+        (Some(filter), Some(format)) => Ok(Some(filter.bind(&role.event.name, format)?)),
+        _ => Ok(None),
+    };
+    roles.iter().map(bound).collect()
 }
 
 #[cfg(test)]

@@ -298,7 +298,7 @@ fn deliver_due(
             let seconds = schedule.turn(boundary);
             let lost = live.lost(false);
             live.look_for_undelivered(false);
-            host.lost_so_far(lost.unwrap_or(0) + live.side_lost_beside_events());
+            host.lost_so_far(boundary, lost, live.side_lost_beside_events());
             let counters = live.counts();
             let began = show.begin_report();
             let parts = host.interval(live.counted_for().unwrap_or(seconds), &counters);
@@ -370,7 +370,7 @@ fn finish(
         host.context().note(Level::Warning, &text);
     }
     host.set_now(now);
-    host.lost_so_far(lost_at_end.unwrap_or(0) + live.side_lost_beside_events());
+    host.lost_so_far(now, lost_at_end, live.side_lost_beside_events());
     let counters = live.counts();
     let seconds = live.counted_for().unwrap_or((now - schedule.last) / 1e9);
     let began = show.begin_report();

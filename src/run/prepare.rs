@@ -8,6 +8,7 @@ use super::machine::{existing_task, mounted, name_stacks, print_by_formats};
 use super::request::{RunOptions, RunRequest};
 use super::scope::WatchScope;
 use crate::base::report::draw::{Draw, Level, Stamp};
+use crate::base::report::run_record::RunRecord;
 use crate::output::screen::Screen;
 use crate::script::context::shared::SharedContext;
 use crate::script::evsel::role::Role;
@@ -142,7 +143,10 @@ pub(super) fn enable(
     read_tasks(host, source, has_workload);
     host.context().tap_tasks();
     live.enable(source.workload)?;
-    host.context().set_clock(*live.clock());
+    let context = host.context();
+    context.set_clock(*live.clock());
+    let begin = RunRecord::Begin { cpus: &source.watched };
+    context.draw(0.0, |out, stamp| out.run_record(stamp, &begin));
     Ok(())
 }
 

@@ -1,5 +1,6 @@
 //! A run on a recording: the same roles, filters, views and reports, in the recording's time.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::Instant;
@@ -9,6 +10,7 @@ use super::files::Files;
 use super::filters::{self, EventOrigin};
 use super::recorded_counts::{check_counts, counted, sampled};
 use super::recorded_frames::Frames;
+use super::recorded_tasks::RecordedTasks;
 use super::request::{RunOptions, RunRequest};
 use super::schedule::{Overhead, Schedule};
 use super::scope::setting;
@@ -16,9 +18,10 @@ use super::show::Show;
 use super::{database, timeline};
 use crate::base::event::slot::Slot;
 use crate::base::report::draw::{Level, Stamp};
+use crate::base::report::run_record::RunRecord;
 use crate::base::text::units::human_ns;
 use crate::decode::clock::Clock;
-use crate::event::filter::{self, BoundFilter};
+use crate::event::filter::{BoundFilter, FilterInput};
 use crate::event::kind::Event;
 use crate::script::context::shared::SharedContext;
 use crate::script::evsel::role::Role;
@@ -42,8 +45,8 @@ pub(super) fn run(
     let settings = &request.options;
     let replay = Rc::new(Replay::open(path)?);
     let cpus = replay.cpus();
-    let processors = cpus.last().map_or(0, |cpu| *cpu as usize + 1);
-    let setting = setting(request, replay.clone(), cpus)?;
+    let processors = replay.processors();
+    let setting = setting(request, replay.clone(), cpus.clone())?;
     let files = Files::begin(request)?;
     let options = opt::table(host.lua(), &request.monitor.options, &request.values)?;
     let rules = Rules { max_events: settings.exit_after, order: settings.order };
@@ -59,12 +62,19 @@ pub(super) fn run(
     let naming = frames.naming();
     let context = host.context().clone();
     context.set_output(out);
-    context.print(|out| out.opened(&super::opened(&roles)));
+    context.print(|out| {
+        out.run_record(start, &RunRecord::Begin { cpus: &cpus });
+        out.opened(&super::opened(&roles));
+    });
     context.set_tasks(Tasks::new(processors));
     context.set_clock(Clock::new(start, 0));
     context.set_naming(naming);
     context.begin_notes();
     request.understood.iter().for_each(|line| context.note(Level::Info, line));
+    if settings.selects_tasks() && !replay.has_tasks() {
+        let text = "the recording has no FORK lines: -p and -t omit the children of the tasks";
+        context.note(Level::Info, text);
+    }
     if settings.verbose > 0 {
         for line in filters::explain(&roles, EventOrigin::File) {
             context.note(Level::Info, &line);
@@ -87,7 +97,7 @@ pub(super) fn run(
     let seconds = (now - schedule.last) / 1e9;
     let began = show.begin_report();
     let (parts, totals) = host.finish(seconds, &player.take_counts(), settings.total);
-    let coverage = host.coverage(None);
+    let coverage = host.coverage(player.lost);
     show.last(now, &parts, &totals, &coverage);
     show.metrics(now, &mut host, &parts, &coverage);
     show.files(host.take_flames(), now, &coverage, true);
@@ -112,15 +122,19 @@ fn play_all(
     let mut entries: Vec<(usize, &RecordingLine)> = replay.entries().iter().enumerate().collect();
     // A stable sort, and cheap: late entries are rare, so most are in order already.
     entries.sort_by_key(|(_, entry)| turn(entry));
+    // Without the end of the recorded run, the end of `--duration` is taken.
+    let limit = schedule.end;
+    schedule.end = replay.end_ns().map_or(limit, |end| limit.min(end as f64));
     let mut now = 0.0;
     for (index, entry) in entries {
         let time = turn(entry) as f64;
         player.play_due(time.min(schedule.end), schedule, host, show);
         if host.ended() || show.closed() {
-            break;
+            return now;
         }
         now = time.min(schedule.end);
-        if time > schedule.end {
+        // Events that a live run reads at its end may be later than the end.
+        if time > limit {
             break;
         }
         let errors = host.errors();
@@ -132,19 +146,17 @@ fn play_all(
         player.switch(host);
         show.write_growing_files();
         if host.ended() {
-            break;
+            return now;
+        }
+    }
+    if schedule.end.is_finite() {
+        player.play_due(schedule.end, schedule, host, show);
+        if !host.ended() && !show.closed() {
+            now = schedule.end;
+            host.set_now(now);
         }
     }
     now
-}
-
-/// Binds each role's filter to its event's format.
-fn filters(roles: &[Role]) -> anyhow::Result<Vec<Option<BoundFilter>>> {
-    let bind = |role: &Role| match (&role.filter, role.event.format()) {
-        (Some(filter), Some(format)) => Ok(Some(filter.bind(&role.event.name, format)?)),
-        _ => Ok(None),
-    };
-    roles.iter().map(bind).collect()
 }
 
 /// Puts entries into batches, for each role that includes them.
@@ -154,7 +166,12 @@ pub(super) struct Player<'a> {
     roles: Vec<Role>,
     frames: Frames,
     settings: &'a RunOptions,
+    tasks: RecordedTasks<'a>,
     counts: Vec<CountDelta>,
+    /// The kernel's own count of lost events so far; None if the recording does not contain it.
+    lost: Option<u64>,
+    /// Beginning of the last loss of each CPU.
+    losses: HashMap<u32, f64>,
     /// Roles that the script has turned off.
     off: Vec<bool>,
 }
@@ -163,7 +180,9 @@ impl<'a> Player<'a> {
     /// Creates a player without roles.
     pub(super) fn new(replay: Rc<Replay>, frames: Frames, settings: &'a RunOptions) -> Self {
         let (filters, roles, counts, off) = Default::default();
-        Player { replay, filters, roles, frames, settings, counts, off }
+        let (tasks, losses) = (RecordedTasks::new(&settings.pids, &settings.tids), HashMap::new());
+        let lost = None;
+        Player { replay, filters, roles, frames, settings, tasks, counts, lost, losses, off }
     }
 
     /// Plays for these roles from now on; new ones are on.
@@ -172,7 +191,7 @@ impl<'a> Player<'a> {
     /// A filter does not fit the recording's events, or the recording lacks counts.
     pub(super) fn take_roles(&mut self, roles: Vec<Role>) -> anyhow::Result<()> {
         check_counts(&roles, &self.replay)?;
-        self.filters = filters(&roles)?;
+        self.filters = filters::bind(&roles)?;
         self.off.resize(roles.len(), false);
         self.roles = roles;
         Ok(())
@@ -211,7 +230,7 @@ impl<'a> Player<'a> {
                 let seconds = schedule.turn(boundary);
                 let began = show.begin_report();
                 let parts = host.interval(seconds, &self.take_counts());
-                let coverage = host.coverage(None);
+                let coverage = host.coverage(self.lost);
                 show.interval(boundary, &parts, coverage);
                 show.metrics(boundary, host, &parts, &coverage);
                 show.files(host.take_flames(), boundary, &coverage, false);
@@ -246,17 +265,17 @@ impl<'a> Player<'a> {
                 self.flush(batch, sink);
             }
             RecordedEntry::Lost { count, length_ns } => {
-                self.side(
-                    entry,
-                    SideBandKind::LossWindow { from: time, to: time + *length_ns as f64 },
-                    sink,
-                );
-                let lost = SideBandKind::Lost { count: *count, from: time, of_tasks: false };
-                self.side(entry, lost, sink);
+                self.lose(entry, *count, *length_ns, sink);
+            }
+            RecordedEntry::LostSoFar { events, of_tasks } => {
+                let (events, of_tasks) = (*events, *of_tasks);
+                self.lost = Some(events);
+                self.side(entry, SideBandKind::LostSoFar { events, of_tasks }, sink);
             }
             RecordedEntry::Exit => self.side(entry, SideBandKind::Exit { pid, tid }, sink),
             RecordedEntry::Fork { parent_pid, parent_tid } => {
                 let (parent_pid, parent_tid) = (*parent_pid, *parent_tid);
+                self.tasks.on_fork(tid, parent_pid, parent_tid);
                 self.side(entry, SideBandKind::Fork { pid, tid, parent_pid, parent_tid }, sink);
             }
             RecordedEntry::Comm { comm } => {
@@ -268,12 +287,33 @@ impl<'a> Player<'a> {
         }
     }
 
+    /// Plays a loss: its time, if the line gives it, then its number of records.
+    fn lose(
+        &mut self,
+        entry: &RecordingLine,
+        count: u64,
+        length_ns: Option<u64>,
+        sink: &mut dyn Sink,
+    ) {
+        let time = entry.time_ns as f64;
+        if let Some(length_ns) = length_ns {
+            self.losses.insert(entry.cpu, time);
+            let window = SideBandKind::LossWindow { from: time, to: time + length_ns as f64 };
+            self.side(entry, window, sink);
+        }
+        if count > 0 {
+            let from = self.losses.get(&entry.cpu).copied().unwrap_or(time);
+            self.side(entry, SideBandKind::Lost { count, from, of_tasks: false }, sink);
+            self.lost.iter_mut().for_each(|lost| *lost += count);
+        }
+    }
+
     /// Returns whether a role takes an event of the recording.
     fn takes(&self, role: usize, entry: &RecordingLine, event: &Event, raw: &[u8]) -> bool {
         let declared = &self.roles[role];
         let (here, watched) = self.watched(entry);
         let cpus = declared.sampling.cpus.as_ref();
-        let seen = filter::FilterInput { raw, cpu: entry.cpu, comm: &entry.comm };
+        let seen = FilterInput { raw, cpu: entry.cpu, comm: &entry.comm };
         !self.off[role]
             && !declared.event.kind().is_derived()
             && declared.event.name == event.name
@@ -294,9 +334,10 @@ impl<'a> Player<'a> {
     ) {
         let (entry, sampling) = (&self.replay.entries()[index], &self.roles[role].sampling);
         if sampling.count {
+            let per_thread = self.settings.selects_tasks();
             self.counts.push(CountDelta {
                 role: role as u32,
-                instance: entry.cpu,
+                instance: if per_thread { self.tasks.counted_in(entry.tid) } else { entry.cpu },
                 value: value.unwrap_or_else(|| counted(event, raw)) as f64,
                 share: 1.0,
                 scaled: false,
@@ -323,8 +364,7 @@ impl<'a> Player<'a> {
     fn side(&self, entry: &RecordingLine, what: SideBandKind<'_>, sink: &mut dyn Sink) {
         let (here, mut watched) = self.watched(entry);
         if let SideBandKind::Fork { parent_pid, parent_tid, .. } = what {
-            let s = self.settings;
-            watched |= s.pids.contains(&parent_pid) || s.tids.contains(&parent_tid);
+            watched |= entry.watched && self.tasks.contains(parent_pid, parent_tid);
         }
         let (time, watched) = (entry.time_ns as f64, here && watched);
         sink.side(SideBand { time, cpu: entry.cpu, watched, what });
@@ -332,9 +372,9 @@ impl<'a> Player<'a> {
 
     /// Returns whether the entry passes `-C`, and whether it passes `-p` and `-t`.
     fn watched(&self, entry: &RecordingLine) -> (bool, bool) {
-        let s = self.settings;
-        let cpu = s.cpus.as_ref().is_none_or(|cpus| cpus.contains(&entry.cpu));
-        (cpu, !s.selects_tasks() || s.pids.contains(&entry.pid) || s.tids.contains(&entry.tid))
+        let cpus = self.settings.cpus.as_ref();
+        let is_here = cpus.is_none_or(|cpus| cpus.contains(&entry.cpu));
+        (is_here, entry.watched && self.tasks.contains(entry.pid, entry.tid))
     }
 
     fn flush(&self, batch: &mut Batch, sink: &mut dyn Sink) {

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::request::RunRequest;
 use crate::base::report::coverage::Coverage;
-use crate::base::report::draw::{BudgetStats, JitStats, Stats};
+use crate::base::report::run_stats::{BudgetStats, JitStats, Stats};
 use crate::base::text::units::human_ns;
 use crate::script::context::timers::last_due;
 use crate::script::host::Host;

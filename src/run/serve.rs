@@ -205,7 +205,7 @@ impl ServedRun {
     /// Exports the report of each monitor, and the coverage of the run, which is returned.
     fn report(&mut self, time: f64, seconds: f64, lost: Option<u64>, last: bool) -> Coverage {
         let (served, live) = (&mut self.served, &mut self.live);
-        served.host.lost_so_far(lost.unwrap_or(0) + live.side_lost_beside_events());
+        served.host.lost_so_far(time, lost, live.side_lost_beside_events());
         let counts = live.counts();
         let seconds = live.counted_for().unwrap_or(seconds);
         let end = served.host.context().stamp(time);

@@ -15,7 +15,9 @@ use super::profiles::Profiles;
 use super::request::{RunOptions, RunRequest};
 use super::schedule::Overhead;
 use crate::base::report::coverage::Coverage;
-use crate::base::report::draw::{BudgetStats, Draw, Level, Report, Stamp, Stats};
+use crate::base::report::draw::{Draw, Level, Report, Stamp};
+use crate::base::report::run_record::RunRecord;
+use crate::base::report::run_stats::{BudgetStats, Stats};
 use crate::output::screen::{Screen, UserRequest};
 use crate::script::aggregate::flame::DrawnGraph;
 use crate::script::context::shared::SharedContext;
@@ -280,6 +282,7 @@ impl Show {
                 out.report(stamp, totals);
             }
             out.coverage(stamp, coverage, true);
+            out.run_record(stamp, &RunRecord::End);
         });
     }
 

@@ -27,9 +27,9 @@ use super::vm::guard::{Guard, Phase};
 use super::vm::script_error::file_name;
 use super::vm::{Limits, Print, Vm};
 use crate::base::event::slot::Slot;
-use crate::base::report::coverage::Coverage;
-use crate::base::report::draw::{JitStats, Level};
-use crate::base::report::metric::MetricTable;
+use crate::base::report::{
+    coverage::Coverage, draw::Level, metric::MetricTable, run_stats::JitStats,
+};
 use crate::source::batch::Addresses;
 use crate::sys::cpus::online_cpus;
 use callbacks::Callbacks;

@@ -11,11 +11,14 @@
 //!
 //! - TIME is in seconds since the run began, exact to the nanosecond; lines need not be in order.
 //!   `0.005@0.009` happened at 5 ms and arrived at 9 ms: a run that does not order events gets it
-//!   then. The header `# wall` gives the wall-clock time of 0; other lines that begin with `#`, and
-//!   blank lines, are ignored.
-//! - `# event sched:sched_switch: prev_comm=text prev_pid=s64` declares an event of the recording,
-//!   even if no line of it follows. Types are `s64 u64 pointer text bytes s64[] u64[]`; further
-//!   fields of the lines are added to the declared ones.
+//!   then.
+//! - The header `# wall` gives the wall-clock time of 0, `# cpus 0-3` the watched CPUs (otherwise
+//!   those of the lines), and `# end 12.5` the end of the run in seconds (otherwise the last line).
+//!   Other lines that begin with `#`, and blank lines, are ignored.
+//! - `# event sched:sched_switch: prev_comm=text prev_pid=s32` declares an event of the recording,
+//!   even if no line of it follows. Types are `s8` to `s64`, `u8` to `u64`, arrays of them (`u32[]`)
+//!   and `pointer text bytes`; an integer without a declared type has 64 bits. Further fields of
+//!   the lines are added to the declared ones.
 //! - TID is the thread, `PID/TID` if its process ID differs. COMM `-` is unknown. Text with blanks,
 //!   quotes, `=` or `\` must be in double quotes, where `\" \\ \n \r \t \xNN` are escapes; any
 //!   other text, and a frame of the stack, may be.
@@ -24,21 +27,26 @@
 //!   the CPU. A monitor that counts adds 1 for any other line, or what the kernel would add: the
 //!   `period` of a counter's sample, the nanoseconds of `sched_stat_*`.
 //! - Names in capitals are not events but changes of the line's task: `EXIT:`,
-//!   `FORK: ppid=PID ptid=TID` (of the parent), `COMM: comm=NEW`, `EXEC: comm=NEW`; or a loss in
-//!   the ring of its CPU: `LOST: n=N ns=LENGTH`, N records from that time on.
+//!   `FORK: ppid=PID ptid=TID` (of the parent), `COMM: comm=NEW`, `EXEC: comm=NEW`. With
+//!   `watched=0`, the run did not watch the task (for a fork, the parent).
+//! - `LOST: n=N ns=LENGTH` is a loss in the ring of its CPU: N records from that time on. With
+//!   `window=0`, an earlier line gives the time of the loss. `LOST: n=0 total=N tasks=M` is the
+//!   kernel's own count of lost events, and of lost records of tasks, since the beginning of the
+//!   run: it includes losses that no other line reports.
 //!
 //! Events become raw records in a format derived from all their lines, so code that handles records
 //! of a kernel handles these. Fields that a line omits read as 0 or "". A recording is held in
 //! memory.
 
+mod header;
 mod layout;
 mod line;
-mod wall;
 
 use crate::base::text::fault::Fault;
 use crate::event::catalog::Catalog;
 use crate::event::kind::{Counter, Event, Tracepoint};
 use anyhow::{Context, Result, bail};
+use header::HeaderLine;
 use indexmap::IndexMap;
 use layout::{LineFormat, LineLayout};
 use line::{Literal, ParsedLine};
@@ -54,6 +62,9 @@ pub const WALL_NS: i64 = 1_795_251_600_000_000_000;
 #[derive(Debug)]
 pub struct Replay {
     wall_ns: i64,
+    /// The watched CPUs, if the recording contains them.
+    watched_cpus: Option<Vec<u32>>,
+    end_ns: Option<u64>,
     events: IndexMap<String, Rc<Event>>,
     entries: Vec<RecordingLine>,
     /// The line number of each entry, from 1 on.
@@ -76,6 +87,8 @@ pub struct RecordingLine {
     pub tid: u32,
     /// The task's name; empty when unknown.
     pub comm: Vec<u8>,
+    /// Whether the recorded run watched the task; for a fork, the parent.
+    pub watched: bool,
     /// Content of the line.
     pub what: RecordedEntry,
 }
@@ -98,8 +111,15 @@ pub enum RecordedEntry {
     Lost {
         /// Number of records.
         count: u64,
-        /// Duration of the loss, from the line's time on.
-        length_ns: u64,
+        /// Duration of the loss, from the line's time on; None if an earlier line has it.
+        length_ns: Option<u64>,
+    },
+    /// The kernel's own count of losses since the beginning of the run.
+    LostSoFar {
+        /// Number of events.
+        events: u64,
+        /// Number of records of tasks.
+        of_tasks: u64,
     },
     /// The task ended.
     Exit,
@@ -149,13 +169,17 @@ impl Replay {
     /// # Errors
     /// A line is invalid; the error shows the line and the position in it.
     pub fn parse(text: &str, name: &str) -> Result<Replay> {
-        let mut wall_ns = WALL_NS;
+        let (mut wall_ns, mut watched_cpus, mut end_ns) = (WALL_NS, None, None);
         let mut lines = Vec::new();
         let mut layouts: IndexMap<&str, LineLayout> = IndexMap::new();
         for (i, source) in text.lines().enumerate() {
             let at = LineLocation { name, number: i + 1, source };
-            if let Some(wall) = wall::header(source) {
-                wall_ns = wall.map_err(|mistake| at.error(&mistake))?;
+            if let Some(header) = header::parse(source) {
+                match header.map_err(|mistake| at.error(&mistake))? {
+                    HeaderLine::Wall(ns) => wall_ns = ns,
+                    HeaderLine::Cpus(cpus) => watched_cpus = Some(cpus),
+                    HeaderLine::End(ns) => end_ns = Some(ns),
+                }
             } else if let Some((event, fields)) = line::declared(source) {
                 let layout = layouts.entry(event).or_default();
                 fields.into_iter().for_each(|(name, of)| layout.declare(name, of));
@@ -183,8 +207,10 @@ impl Replay {
         for (line, at) in lines {
             let number = at.number;
             let what = happened(&line, &formats).map_err(|mistake| at.error(&mistake))?;
+            let watched = !line.is_side_band() || number_of(&line, "watched") != Some(0);
             let ParsedLine { time_ns, came_ns, cpu, pid, tid, comm, .. } = line;
-            entries.push((RecordingLine { time_ns, came_ns, cpu, pid, tid, comm, what }, number));
+            let entry = RecordingLine { time_ns, came_ns, cpu, pid, tid, comm, watched, what };
+            entries.push((entry, number));
         }
         // Stable: lines with the same time stay as written.
         entries.sort_by_key(|(entry, _)| entry.time_ns);
@@ -198,7 +224,8 @@ impl Replay {
             (name.to_owned(), Rc::new(event))
         };
         let events = formats.into_iter().map(event).collect();
-        Ok(Replay { wall_ns, events, entries, lines, name: name.to_owned() })
+        let name = name.to_owned();
+        Ok(Replay { wall_ns, watched_cpus, end_ns, events, entries, lines, name })
     }
 
     /// Returns the wall-clock time of time 0, in nanoseconds since the Unix epoch.
@@ -216,10 +243,33 @@ impl Replay {
         format!("{}:{}", self.name, self.lines.get(entry).copied().unwrap_or_default())
     }
 
-    /// Returns the CPUs of the lines, ascending.
+    /// Returns the end of the run in nanoseconds; None if the recording does not contain it.
+    pub fn end_ns(&self) -> Option<u64> {
+        self.end_ns
+    }
+
+    /// Returns the watched CPUs, ascending; those of the lines if the recording does not contain
+    /// them.
     pub fn cpus(&self) -> Vec<u32> {
-        let cpus: BTreeSet<u32> = self.entries.iter().map(|entry| entry.cpu).collect();
-        cpus.into_iter().collect()
+        self.watched_cpus.clone().unwrap_or_else(|| {
+            let cpus: BTreeSet<u32> = self.entries.iter().map(|entry| entry.cpu).collect();
+            cpus.into_iter().collect()
+        })
+    }
+
+    /// Returns one more than the highest CPU of the recording. A line may be of a CPU that is not
+    /// watched: a change of a task.
+    pub fn processors(&self) -> usize {
+        let of_lines = self.entries.iter().map(|entry| entry.cpu);
+        let watched = self.watched_cpus.iter().flatten().copied();
+        of_lines.chain(watched).max().map_or(0, |cpu| cpu as usize + 1)
+    }
+
+    /// Returns whether the recording contains the changes of tasks. Those of earlier versions do not,
+    /// unless they were written by hand.
+    pub fn has_tasks(&self) -> bool {
+        let is_fork = |entry: &RecordingLine| matches!(entry.what, RecordedEntry::Fork { .. });
+        self.watched_cpus.is_some() || self.entries.iter().any(is_fork)
     }
 
     /// Returns the events of the header, then the others in order of their first line;
@@ -289,17 +339,20 @@ fn happened(
         let (raw, stack) = (layout.encode(line)?, line.stack.clone());
         return Ok(RecordedEntry::Event { event, raw, stack, value: layout.value(line) });
     }
-    let number = |name: &str| match line.field(name).map(|field| &field.literal) {
-        Some(Literal::Int(value)) => u64::try_from(*value).ok(),
-        _ => None,
-    };
+    let number = |name: &str| number_of(line, name);
     let task = |name: &str| number(name).and_then(|value| u32::try_from(value).ok());
     let text = |name: &str| line.field(name).map(line::FieldText::text);
     let missing = |what: &str| line.fault(format!("{} needs {what}", line.event));
     Ok(match line.event {
-        "LOST" => RecordedEntry::Lost {
-            count: number("n").ok_or_else(|| missing("n=COUNT"))?,
-            length_ns: number("ns").unwrap_or_default(),
+        "LOST" => match (number("n").ok_or_else(|| missing("n=COUNT"))?, number("total")) {
+            (_, Some(events)) => {
+                RecordedEntry::LostSoFar { events, of_tasks: number("tasks").unwrap_or_default() }
+            }
+            (count, None) => {
+                let has_window = number("window") != Some(0);
+                let length_ns = has_window.then(|| number("ns").unwrap_or_default());
+                RecordedEntry::Lost { count, length_ns }
+            }
         },
         "EXIT" => RecordedEntry::Exit,
         "FORK" => {
@@ -316,6 +369,14 @@ fn happened(
             )));
         }
     })
+}
+
+/// Returns the value of a field that is a number; None for any other.
+fn number_of(line: &ParsedLine<'_>, name: &str) -> Option<u64> {
+    match line.field(name)?.literal {
+        Literal::Int(value) => u64::try_from(value).ok(),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

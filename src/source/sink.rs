@@ -139,6 +139,14 @@ pub enum SideBandKind<'a> {
         /// Whether some of them were records of tasks and their mappings.
         of_tasks: bool,
     },
+    /// The kernel's own count of losses so far, on all CPUs: it includes losses that no record
+    /// reports. A live source is asked for it; a recording contains it.
+    LostSoFar {
+        /// Number of events.
+        events: u64,
+        /// Number of records of tasks from the rings of events.
+        of_tasks: u64,
+    },
     /// Side-band records were lost from a ring that no event writes to.
     TasksLost,
     /// A record that only scripts want.

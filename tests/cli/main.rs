@@ -19,5 +19,6 @@ mod pages;
 mod readme;
 mod refusals;
 mod replay;
+mod replayed_runs;
 mod top;
 mod workload;

@@ -159,7 +159,7 @@ fn the_counts_of_a_group_go_on_when_another_thread_executes_a_program() {
          thread = threading.Thread(target=run); thread.start(); thread.join()"
     );
     let script = format!(
-        "local m = monitor {{ summary = 'groups' }}
+        "local m = monitor {{ summary = 'groups', order = true }}
          function m.init()
            local samples, counts, wrong = 0, 0, 0
            evsel(\"{}\", function(e)

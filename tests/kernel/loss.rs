@@ -1,6 +1,8 @@
 //! The order of events in many rings, and the reports of record loss: fewer relations, but never a
-//! wrong one.
+//! wrong one. A replay of a recording has the losses, the children of tasks and the end of the run.
 
+use std::path::Path;
+use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
 use perilune::base::event::chain::ChainBuilder;
@@ -11,6 +13,7 @@ use perilune::source::live::Live;
 use perilune::source::live::change::Closer;
 use perilune::source::request::{MappingRecords, Opening, SampleParts, ServedRole, SourceRequest};
 use perilune::source::{Batch, SideBand, SideBandKind, Sink, UserStack};
+use serde_json::Value;
 
 use crate::{
     live::live_tests,
@@ -25,6 +28,9 @@ live_tests! {
     a_loss_window_is_reported_before_concurrent_events_of_other_cpus,
     events_counted_but_not_written_by_the_kernel_are_undelivered,
     a_loss_window_is_reported_although_an_event_with_more_losses_was_closed,
+    a_replay_of_a_process_includes_its_children_and_grandchildren,
+    a_replay_has_the_losses_of_the_run,
+    a_replay_ends_when_the_run_ended,
 }
 
 const MS: u64 = 20;
@@ -235,4 +241,83 @@ fn a_loss_window_is_reported_although_an_event_with_more_losses_was_closed() {
     live.look_for_undelivered(true);
     assert_eq!(live.undelivered(), 0, "lost records are not undelivered");
     assert!(delivered.events < 200, "{}", delivered.events);
+}
+
+const ENTER: &str = "syscalls:sys_enter_getppid";
+
+/// Runs `perilune ARGS… --json --replay FILE`, and returns the objects that it prints.
+fn replayed(file: &Path, args: &[&str]) -> Vec<Value> {
+    let output = Command::new(env!("CARGO_BIN_EXE_perilune"))
+        .args(args)
+        .args(["--json", "--replay"])
+        .arg(file)
+        .output()
+        .expect("the built command runs");
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), output.stderr);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&err));
+    out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+/// Returns the recorded text of `perilune trace ARGS… --events -o FILE` during a workload.
+fn record(file: &Path, args: &[&str], load: load::Load) -> String {
+    let out = file.to_str().expect("its name is text");
+    let tool = Tool::attach_plain(&[&["trace"], args, &["--events", "-o", out]].concat());
+    load.run();
+    assert_eq!(tool.finish_text().1, Some(0));
+    std::fs::read_to_string(file).expect("the recording exists")
+}
+
+fn a_replay_of_a_process_includes_its_children_and_grandchildren() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("tree.events");
+    let load = load::getppid_in_tree(3, 100);
+    let pid = load.pid().to_string();
+    let live = Tool::attach(&["stat", "-e", ENTER, "-p", &pid]);
+    record(&file, &["-e", ENTER], load);
+    let live = live.finish();
+    let count = |objects: &[Value]| -> u64 {
+        let rows = objects.iter().filter(|object| object["type"] == "row");
+        rows.filter_map(|row| row["count"].as_u64()).sum()
+    };
+    // The task, three children and three grandchildren.
+    assert_eq!(count(&live.objects), 700, "{:?}", live.objects);
+    for option in ["-p", "-t"] {
+        let objects = replayed(&file, &["stat", "-e", ENTER, option, &pid]);
+        assert_eq!(count(&objects), 700, "{option}: {objects:?}");
+    }
+}
+
+fn a_replay_has_the_losses_of_the_run() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("lost.events");
+    let events = ["-m", "1", "-e", "raw_syscalls:sys_enter"];
+    let text = record(&file, &events, load::getppid(300_000));
+    let live = text.lines().find_map(|line| line.strip_prefix("# coverage of the run: "));
+    let lost = live.and_then(|line| line.split_once(" lost")?.0.parse::<u64>().ok());
+    assert!(lost > Some(0), "the ring was not full: {live:?}");
+    let objects = replayed(&file, &["trace", "-e", "raw_syscalls:sys_enter"]);
+    let coverage = objects.iter().find(|object| object["final"] == true);
+    assert_eq!(coverage.and_then(|coverage| coverage["lost"].as_u64()), lost);
+    assert!(text.contains(" LOST: n=0 ns="), "loss windows are recorded");
+}
+
+fn a_replay_ends_when_the_run_ended() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("end.events");
+    let load = load::getppid(10);
+    let pid = load.pid().to_string();
+    let out = file.to_str().expect("its name is text");
+    let args = ["trace", "-e", ENTER, "-p", &pid, "--duration", "1200ms", "--events", "-o", out];
+    let tool = Tool::attach_plain(&args);
+    load.run();
+    tool.finish_by_itself();
+    let text = std::fs::read_to_string(&file).expect("the recording exists");
+    let end = text.lines().find_map(|line| line.strip_prefix("# end ")?.parse::<f64>().ok());
+    let end = end.expect("the recording has its end");
+    let objects = replayed(&file, &["stat", "-e", ENTER, "-i", "100"]);
+    let rows: Vec<&Value> = objects.iter().filter(|object| object["type"] == "row").collect();
+    // One row per interval: the last one may be shorter.
+    assert_eq!(rows.len(), (end * 10.0).ceil() as usize, "{end}: {rows:?}");
+    let count: u64 = rows.iter().filter_map(|row| row["count"].as_u64()).sum();
+    assert_eq!(count, 10, "{rows:?}");
 }

@@ -1,6 +1,8 @@
 //! A value of an event's field, borrowed from the record: the output of decoders and the input of
 //! printers.
 
+use std::borrow::Cow;
+
 /// A field's value, with the sign and type from the event's format.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value<'a> {
@@ -27,7 +29,7 @@ pub enum Value<'a> {
     },
 }
 
-/// The type of a field's values, as named in the header of a recording.
+/// The type of a field's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValueType {
     /// [`Value::Int`].
@@ -48,26 +50,66 @@ pub enum ValueType {
     Uints,
 }
 
-impl ValueType {
-    const ALL: [(ValueType, &str); 8] = [
-        (ValueType::Int, "s64"),
-        (ValueType::Uint, "u64"),
+/// The type of a field as the header of a recording declares it: `u32`, `s64[]`, `text`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FieldType {
+    /// Type of its values.
+    pub of: ValueType,
+    /// Size in bytes of an integer, or of an element of an array: 1, 2, 4 or 8. Other types have 8.
+    pub bytes: u8,
+}
+
+impl FieldType {
+    const OTHERS: [(ValueType, &str); 4] = [
         (ValueType::Pointer, "pointer"),
         (ValueType::Float, "f64"),
         (ValueType::Text, "text"),
         (ValueType::Bytes, "bytes"),
-        (ValueType::Ints, "s64[]"),
-        (ValueType::Uints, "u64[]"),
     ];
 
     /// Returns its name.
-    pub fn name(self) -> &'static str {
-        ValueType::ALL.iter().find(|(of, _)| *of == self).map_or("", |(_, name)| name)
+    pub fn name(self) -> Cow<'static, str> {
+        let (sign, array) = match self.of {
+            ValueType::Int => ('s', ""),
+            ValueType::Uint => ('u', ""),
+            ValueType::Ints => ('s', "[]"),
+            ValueType::Uints => ('u', "[]"),
+            of => {
+                let other = FieldType::OTHERS.iter().find(|(other, _)| *other == of);
+                return other.map_or("", |(_, name)| name).into();
+            }
+        };
+        format!("{sign}{}{array}", 8 * u32::from(self.bytes)).into()
     }
 
     /// Returns the type with this name.
-    pub fn named(name: &str) -> Option<ValueType> {
-        ValueType::ALL.iter().find(|(_, of)| *of == name).map(|(of, _)| *of)
+    pub fn named(name: &str) -> Option<FieldType> {
+        if let Some((of, _)) = FieldType::OTHERS.iter().find(|(_, other)| *other == name) {
+            return Some(FieldType::from(*of));
+        }
+        let (element, is_array) =
+            name.strip_suffix("[]").map_or((name, false), |element| (element, true));
+        let of = match (element.as_bytes().first()?, is_array) {
+            (b's', false) => ValueType::Int,
+            (b'u', false) => ValueType::Uint,
+            (b's', true) => ValueType::Ints,
+            (b'u', true) => ValueType::Uints,
+            _ => return None,
+        };
+        let bytes = match element.get(1..)? {
+            "8" => 1,
+            "16" => 2,
+            "32" => 4,
+            "64" => 8,
+            _ => return None,
+        };
+        Some(FieldType { of, bytes })
+    }
+}
+
+impl From<ValueType> for FieldType {
+    fn from(of: ValueType) -> FieldType {
+        FieldType { of, bytes: 8 }
     }
 }
 
@@ -131,6 +173,18 @@ fn read_odd(bytes: &[u8]) -> (u64, u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_type_is_named_by_the_width_of_its_integers() {
+        for name in ["s8", "u16", "s32", "u64", "u32[]", "s64[]", "pointer", "f64", "text", "bytes"]
+        {
+            assert_eq!(FieldType::named(name).map(FieldType::name).as_deref(), Some(name));
+        }
+        assert_eq!(FieldType::named("u16"), Some(FieldType { of: ValueType::Uint, bytes: 2 }));
+        for name in ["", "s", "u7", "x64", "text[]", "u64[", "é"] {
+            assert_eq!(FieldType::named(name), None, "{name}");
+        }
+    }
 
     #[test]
     fn integers_of_each_size_keep_their_sign() {

@@ -145,7 +145,7 @@ fn a_header_is_repeated_only_for_new_columns_and_after_the_other_kind_of_rows() 
 
 #[test]
 fn the_columns_of_events_are_the_fields_of_all_of_them() {
-    let text = |name: &str| (name.to_owned(), ValueType::Text);
+    let text = |name: &str| (name.to_owned(), ValueType::Text.into());
     let opened = [
         OpenedEvent {
             name: "signal:signal_generate".into(),

@@ -1,7 +1,8 @@
 //! Tests of JSON lines, byte for byte.
 
 use super::*;
-use crate::base::report::draw::{Align, Bucket, BudgetStats, Style};
+use crate::base::report::draw::{Align, Bucket, Style};
+use crate::base::report::run_stats::BudgetStats;
 use crate::output::test_support::{Closed, TestContext, Written, draw_event, named, stamp};
 use proptest::prelude::*;
 

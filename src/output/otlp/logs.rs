@@ -8,9 +8,11 @@ use super::{Any, attribute, text_attribute};
 use crate::base::event::value::Value;
 use crate::base::report::coverage::Coverage;
 use crate::base::report::draw::{
-    Cell, Draw, EventLine, EventText, Level, OpenedEvent, Report, Stamp, Stats,
+    Cell, Draw, EventLine, EventText, Level, OpenedEvent, Report, Stamp,
 };
 use crate::base::report::metric::MetricTable;
+use crate::base::report::run_record::RunRecord;
+use crate::base::report::run_stats::Stats;
 use crate::base::text::message::utf8;
 use crate::base::text::stack_style::StackStyle;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, KeyValue};
@@ -230,6 +232,10 @@ fn of_cell(key: &str, cell: &Cell) -> KeyValue {
 impl Draw for LoggedOutput {
     fn opened(&mut self, events: &[OpenedEvent]) {
         self.inner.opened(events);
+    }
+
+    fn run_record(&mut self, stamp: Stamp, record: &RunRecord<'_>) {
+        self.inner.run_record(stamp, record);
     }
 
     fn event(&mut self, event: &mut EventLine<'_>) {

@@ -57,7 +57,7 @@ impl EventTables {
                 if let Some(column) = table.columns.get_mut(place)
                     && column.kind == ColumnKind::Unknown
                 {
-                    column.become_kind(kind_of_type(*value));
+                    column.become_kind(kind_of_type(value.of));
                 }
                 taken.push(place);
             }

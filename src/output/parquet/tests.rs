@@ -123,7 +123,7 @@ fn events_have_typed_columns_and_later_ones_are_added() {
     let folder = tempfile::tempdir().unwrap();
     let mut parquet = begin(folder.path());
     let fields = [("pid", ValueType::Int), ("name", ValueType::Text), ("at", ValueType::Pointer)];
-    let fields = fields.map(|(name, of)| (name.to_owned(), of)).to_vec();
+    let fields = fields.map(|(name, of)| (name.to_owned(), of.into())).to_vec();
     parquet.opened(&[OpenedEvent { name: "a:b".to_owned(), fields }]);
     let values = [
         ("pid", Value::Int(-7)),

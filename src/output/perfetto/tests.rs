@@ -34,7 +34,7 @@ const SWITCH_FIELDS: [(&str, ValueType); 3] =
     [("prev_pid", ValueType::Int), ("next_pid", ValueType::Int), ("next_comm", ValueType::Text)];
 
 fn event_of(name: &str, fields: &[(&str, ValueType)]) -> OpenedEvent {
-    let fields = fields.iter().map(|(name, of)| ((*name).to_owned(), *of)).collect();
+    let fields = fields.iter().map(|(name, of)| ((*name).to_owned(), (*of).into())).collect();
     OpenedEvent { name: name.to_owned(), fields }
 }
 

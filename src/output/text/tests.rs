@@ -3,9 +3,10 @@
 use super::*;
 use crate::base::event::value::Value;
 use crate::base::kernel::address::is_kernel_address;
-use crate::base::report::draw::{Align, Cell, Column, JitStats};
+use crate::base::report::draw::{Align, Cell, Column};
 use crate::base::report::draw::{Style, Table};
 use crate::base::report::frame::Frame;
+use crate::base::report::run_stats::JitStats;
 use crate::output::test_support::{
     Closed, TestContext, draw_event, drawn, drawn_with, named, stamp,
 };

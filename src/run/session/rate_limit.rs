@@ -7,7 +7,8 @@ use std::io;
 use std::rc::Rc;
 
 use crate::base::report::coverage::Coverage;
-use crate::base::report::draw::{Draw, EventLine, Level, Report, Stamp, Stats};
+use crate::base::report::draw::{Draw, EventLine, Level, Report, Stamp};
+use crate::base::report::run_stats::Stats;
 use crate::base::text::units::counted;
 use crate::sys::clock::monotonic_ns;
 

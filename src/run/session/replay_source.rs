@@ -50,7 +50,7 @@ impl<'a> ReplaySource<'a> {
 
     /// Gives the context the recording's tasks, clock and frame names.
     pub(super) fn set_up_context(&self, context: &SharedContext) {
-        let processors = self.replay.cpus().last().map_or(0, |cpu| *cpu as usize + 1);
+        let processors = self.replay.processors();
         let start = Stamp { wall_ns: self.replay.wall_ns(), clock_ns: 0 };
         let naming = Frames::of(&self.replay).naming();
         context.set_tasks(Tasks::new(processors));
@@ -96,6 +96,13 @@ impl<'a> ReplaySource<'a> {
                 self.set_enabled(role, on);
             }
         }
+        // Without a time, the rest of the recorded run is played.
+        let end = match self.replay.end_ns() {
+            Some(recorded) if time.is_none() && !prompt.host.interrupted() => {
+                self.now.max(recorded as f64)
+            }
+            _ => end,
+        };
         if end.is_finite() && !prompt.has_enough() {
             self.timers(end, prompt);
             self.now = end;

@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 use mlua::Function;
 
-use crate::base::report::draw::JitStats;
+use crate::base::report::run_stats::JitStats;
 use crate::script::vm::Vm;
 use crate::script::vm::sampler::Sampler;
 use crate::script::vm::script_error::ScriptError;

@@ -1,6 +1,8 @@
-//! Updates address spaces and mapped objects from the records of a run that takes stacks.
+//! Updates address spaces and mapped objects from the records of a run that takes stacks, and hands
+//! records to the output, for a recording of the run.
 
 use super::Host;
+use crate::base::report::run_record::{RecordedSide, RunRecord, TaskChange};
 use crate::decode::side_band::FileIdentity;
 use crate::source::{SideBand, SideBandKind};
 use crate::symbol::Ksymbol;
@@ -51,6 +53,41 @@ impl Host {
             if let Some(space) = ended {
                 context.naming.borrow_mut().on_exit(space);
             }
+        });
+    }
+
+    /// Hands a change of a task, or a loss, to the output. Omits tasks that are not watched if the
+    /// run is about some tasks only: such tasks have no events.
+    pub(super) fn record(&self, side: &SideBand<'_>) {
+        let watched = side.watched;
+        let task = |pid, tid, change| {
+            let is_wanted = watched || !self.watches_some_tasks();
+            is_wanted.then_some(RecordedSide::Task { pid, tid, watched, change })
+        };
+        let what = match side.what {
+            SideBandKind::Fork { pid, tid, parent_pid, parent_tid } => {
+                task(pid, tid, TaskChange::Fork { parent_pid, parent_tid })
+            }
+            SideBandKind::Comm { pid, tid, comm, exec: true } => {
+                task(pid, tid, TaskChange::Exec { comm })
+            }
+            SideBandKind::Comm { pid, tid, comm, exec: false } => {
+                task(pid, tid, TaskChange::Comm { comm })
+            }
+            SideBandKind::Exit { pid, tid } => task(pid, tid, TaskChange::Exit),
+            SideBandKind::LossWindow { from, to } => {
+                let length_ns = (to - from).max(0.0) as u64;
+                return self.record_side(from, side.cpu, RecordedSide::LossWindow { length_ns });
+            }
+            SideBandKind::Lost { count, .. } => Some(RecordedSide::Lost { count }),
+            _ => None,
+        };
+        what.into_iter().for_each(|what| self.record_side(side.time, side.cpu, what));
+    }
+
+    pub(super) fn record_side(&self, time: f64, cpu: u32, what: RecordedSide<'_>) {
+        self.context.draw(time.max(0.0), |out, stamp| {
+            out.run_record(stamp, &RunRecord::Side { cpu, what });
         });
     }
 }

@@ -8,6 +8,7 @@ use mlua::{Lua, Table, Value};
 use super::Host;
 use super::callbacks::Callbacks;
 use crate::base::event::chain::ChainBuilder;
+use crate::base::report::run_record::RecordedSide;
 use crate::decode::side_band::FileIdentity;
 use crate::script::dispatch::WalkError;
 use crate::script::vm::callback::Callback;
@@ -103,14 +104,34 @@ impl Host {
         }
     }
 
-    /// Handles the kernel's own count of lost records. Losses without a LOST record so far may
-    /// include the ends of states that are open now. No LOST record follows if nothing else happens
-    /// on that CPU, as at the end of a burst.
-    pub fn lost_so_far(&mut self, count: u64) {
+    /// Counts lost records, or handles the count of a recording.
+    fn count_loss(&mut self, side: &SideBand<'_>) {
+        match side.what {
+            SideBandKind::Lost { count, from, .. } => {
+                self.coverage.lost += count;
+                self.context.with(|context| context.lose(from, side.time, count, side.cpu));
+            }
+            // It was written for a report a nanosecond later.
+            SideBandKind::LostSoFar { events, of_tasks } => {
+                self.lost_so_far(side.time + 1.0, Some(events), of_tasks);
+            }
+            _ => {}
+        }
+    }
+
+    /// Handles the kernel's own count of lost events, None if it does not count them, and its count
+    /// of lost records of tasks, both up to `time`. Losses without a LOST record so far may include
+    /// the ends of states that are open now. No LOST record follows if nothing else happens on that
+    /// CPU, as at the end of a burst.
+    pub fn lost_so_far(&mut self, time: f64, events: Option<u64>, of_tasks: u64) {
+        let count = events.unwrap_or(0) + of_tasks;
+        if let Some(events) = events.filter(|_| count > 0 || self.coverage.lost > 0) {
+            // Just before the report that they are counted in.
+            self.record_side(time - 1.0, 0, RecordedSide::LostSoFar { events, of_tasks });
+        }
         if count > self.coverage.lost.max(self.lost_before) {
             self.lost_before = count;
-            let now = self.context.with(|context| context.now);
-            self.aggregates.drop_before(now);
+            self.aggregates.drop_before(time);
         }
     }
 
@@ -232,6 +253,7 @@ impl Sink for Host {
 
     fn side(&mut self, side: SideBand<'_>) {
         self.follow(&side);
+        self.record(&side);
         match side.what {
             SideBandKind::Fork { pid, tid, parent_pid, parent_tid } => {
                 self.context.with(|context| {
@@ -299,10 +321,7 @@ impl Sink for Host {
             SideBandKind::ForCallback(record) => self.call_recorded(&side, record),
             SideBandKind::Made { .. } | SideBandKind::TasksLost => {}
             SideBandKind::LossWindow { from, to } => self.report_window(from, to, side.cpu),
-            SideBandKind::Lost { count, from, .. } => {
-                self.coverage.lost += count;
-                self.context.with(|context| context.lose(from, side.time, count, side.cpu));
-            }
+            SideBandKind::Lost { .. } | SideBandKind::LostSoFar { .. } => self.count_loss(&side),
             SideBandKind::Throttled => self.coverage.throttled += 1,
             SideBandKind::Undecodable => self.coverage.undecodable += 1,
         }

@@ -1,7 +1,7 @@
 //! A format for an event that is known only by its lines, and raw records in this format.
 
 use super::line::{FieldText, Literal, ParsedLine};
-use crate::base::event::value::ValueType;
+use crate::base::event::value::{FieldType, ValueType};
 use crate::base::text::fault::Fault;
 use crate::decode::format::{COMMON_SIZE, Element, Field, FieldKind, Format, common_fields};
 use crate::event::kind::has_fields;
@@ -36,7 +36,7 @@ struct SeenKinds {
     bytes: bool,
     text: bool,
     /// Type that the header declares.
-    declared: Option<ValueType>,
+    declared: Option<FieldType>,
     negative: bool,
     /// Above i64::MAX, in decimal.
     large: bool,
@@ -44,13 +44,13 @@ struct SeenKinds {
 
 impl LineLayout {
     /// Adds a field of the recording's header.
-    pub(super) fn declare(&mut self, name: &str, of: ValueType) {
+    pub(super) fn declare(&mut self, name: &str, declared: FieldType) {
         if is_common(name) {
             return;
         }
         let seen = self.seen.entry(name.to_owned()).or_default();
-        seen.declared = Some(of);
-        match of {
+        seen.declared = Some(declared);
+        match declared.of {
             ValueType::Int => seen.integers = true,
             ValueType::Uint => (seen.integers, seen.large) = (true, true),
             ValueType::Pointer => seen.pointers = true,
@@ -75,7 +75,7 @@ impl LineLayout {
             }
             let seen = self.seen.entry(word.name.to_owned()).or_default();
             if let (Some(of), Literal::Text(_)) = (seen.declared, &word.literal)
-                && of != ValueType::Text
+                && of.of != ValueType::Text
             {
                 let text = String::from_utf8_lossy(&word.text()).into_owned();
                 let what = format!(
@@ -123,12 +123,16 @@ impl LineLayout {
         let mut end = COMMON_SIZE;
         for (name, seen) in &self.seen {
             let kind = seen.kind();
-            let size = if matches!(kind, FieldKind::DataLoc(_)) { 4 } else { 8 };
+            let size = match kind {
+                FieldKind::DataLoc(_) => 4,
+                FieldKind::Int => usize::from(seen.width()),
+                _ => 8,
+            };
             let offset = end.next_multiple_of(size);
             end = offset + size;
             fields.push(Field {
                 name: name.clone(),
-                type_text: seen.type_text().into(),
+                type_text: seen.type_text(),
                 offset,
                 size,
                 signed: seen.is_signed(),
@@ -167,9 +171,7 @@ impl LineFormat {
                     text
                 }
                 (FieldKind::DataLoc(_), Some(word)) => match &word.literal {
-                    Literal::Array(elements) => {
-                        elements.iter().flat_map(|n| (*n as u64).to_ne_bytes()).collect()
-                    }
+                    Literal::Array(elements) => array(field, word, elements)?,
                     Literal::Bytes(bytes) => bytes.clone(),
                     _ => Vec::new(),
                 },
@@ -202,7 +204,7 @@ impl SeenKinds {
         match (self.text, numbers, self.arrays, self.bytes) {
             (false, true, false, false) if self.pointers && !self.negative => FieldKind::Pointer,
             (false, true, false, false) => FieldKind::Int,
-            (false, false, true, false) => FieldKind::DataLoc(Element::Int(8)),
+            (false, false, true, false) => FieldKind::DataLoc(Element::Int(self.width())),
             (false, false, false, true) => FieldKind::DataLoc(Element::Byte),
             _ => FieldKind::DataLoc(Element::Char),
         }
@@ -212,15 +214,21 @@ impl SeenKinds {
         matches!(self.kind(), FieldKind::Int | FieldKind::DataLoc(Element::Int(_))) && !self.large
     }
 
-    fn type_text(&self) -> &'static str {
+    /// Returns the size in bytes of an integer, or of an element of an array: the declared one.
+    fn width(&self) -> u8 {
+        self.declared.map_or(8, |declared| declared.bytes)
+    }
+
+    fn type_text(&self) -> String {
+        let sign = if self.large { 'u' } else { 's' };
         match self.kind() {
-            FieldKind::Pointer => "void *",
-            FieldKind::Int if self.large => "u64",
-            FieldKind::Int => "s64",
-            FieldKind::DataLoc(Element::Byte) => "__data_loc u8[]",
-            FieldKind::DataLoc(Element::Int(_)) if self.large => "__data_loc u64[]",
-            FieldKind::DataLoc(Element::Int(_)) => "__data_loc s64[]",
-            _ => "__data_loc char[]",
+            FieldKind::Pointer => "void *".into(),
+            FieldKind::Int => format!("{sign}{}", 8 * u32::from(self.width())),
+            FieldKind::DataLoc(Element::Byte) => "__data_loc u8[]".into(),
+            FieldKind::DataLoc(Element::Int(_)) => {
+                format!("__data_loc {sign}{}[]", 8 * u32::from(self.width()))
+            }
+            _ => "__data_loc char[]".into(),
         }
     }
 }
@@ -240,18 +248,46 @@ fn integer(
         Literal::Pointer(value) => value.into(),
         _ => return Err(word.fault(format!("`{}` must be a number", field.name))),
     };
-    let bits = 8 * field.size as u32;
-    if field.size < 8 && !(-(1i128 << (bits - 1))..1i128 << bits).contains(&value) {
+    check_width(field, word, value, field.size)?;
+    Ok(value as u64)
+}
+
+/// Returns the bytes of an array.
+fn array(field: &Field, word: &FieldText<'_>, elements: &[i128]) -> Result<Vec<u8>, Fault> {
+    let FieldKind::DataLoc(Element::Int(width)) = field.kind else { return Ok(Vec::new()) };
+    let width = usize::from(width);
+    let mut bytes = vec![0; width * elements.len()];
+    for (place, element) in bytes.chunks_exact_mut(width.max(1)).zip(elements) {
+        check_width(field, word, *element, width)?;
+        put_low(place, *element as u64);
+    }
+    Ok(bytes)
+}
+
+fn check_width(
+    field: &Field,
+    word: &FieldText<'_>,
+    value: i128,
+    width: usize,
+) -> Result<(), Fault> {
+    let bits = 8 * width as u32;
+    if width < 8 && !(-(1i128 << (bits - 1))..1i128 << bits).contains(&value) {
         return Err(word.fault(format!("`{}` has {bits} bits; {value} does not fit", field.name)));
     }
-    Ok(value as u64)
+    Ok(())
 }
 
 /// Writes the low bytes of a value at a field's offset.
 fn put(raw: &mut [u8], field: &Field, value: u64) {
     let end = field.offset + field.size;
-    let Some(place) = raw.get_mut(field.offset..end) else { return };
-    match field.size {
+    if let Some(place) = raw.get_mut(field.offset..end) {
+        put_low(place, value);
+    }
+}
+
+/// Writes the low bytes of a value to a place of 1, 2, 4 or 8 bytes.
+fn put_low(place: &mut [u8], value: u64) {
+    match place.len() {
         1 => place.copy_from_slice(&(value as u8).to_ne_bytes()),
         2 => place.copy_from_slice(&(value as u16).to_ne_bytes()),
         4 => place.copy_from_slice(&(value as u32).to_ne_bytes()),

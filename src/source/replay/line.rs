@@ -1,7 +1,7 @@
 //! Parses one line of a recording.
 
 use crate::base::event::slot::CPUS_MAX;
-use crate::base::event::value::ValueType;
+use crate::base::event::value::FieldType;
 use crate::base::text::fault::Fault;
 use crate::event::kind::{self, COUNT_PREFIX};
 
@@ -81,7 +81,7 @@ impl FieldText<'_> {
 
 /// Parses an event of the header: `# event NAME: field=type`. Returns None for any other line; a
 /// comment may begin like this, too.
-pub(super) fn declared(source: &str) -> Option<(&str, Vec<(&str, ValueType)>)> {
+pub(super) fn declared(source: &str) -> Option<(&str, Vec<(&str, FieldType)>)> {
     const MARK: &str = "# event ";
     source.starts_with(MARK).then_some(())?;
     let mut cursor = Cursor { source, at: MARK.len() };
@@ -90,7 +90,7 @@ pub(super) fn declared(source: &str) -> Option<(&str, Vec<(&str, ValueType)>)> {
     let mut fields = Vec::new();
     while !cursor.rest().is_empty() {
         let field = cursor.field().ok()?;
-        fields.push((field.name, ValueType::named(field.spelling)?));
+        fields.push((field.name, FieldType::named(field.spelling)?));
     }
     Some((name, fields))
 }
@@ -349,7 +349,7 @@ fn hex_byte(digits: &str) -> Option<u8> {
 }
 
 /// Parses seconds with decimals into nanoseconds.
-fn nanoseconds(word: &str) -> Option<u64> {
+pub(super) fn nanoseconds(word: &str) -> Option<u64> {
     let (whole, fraction) = word.split_once('.').unwrap_or((word, ""));
     let decimal = |digits: &str| digits.bytes().all(|b| b.is_ascii_digit());
     if whole.is_empty() || fraction.len() > 9 || !decimal(whole) || !decimal(fraction) {

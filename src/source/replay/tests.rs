@@ -118,7 +118,7 @@ fn names_in_capitals_are_side_band_entries() {
     assert_eq!(
         what,
         [
-            RecordedEntry::Lost { count: 312, length_ns: 0 },
+            RecordedEntry::Lost { count: 312, length_ns: Some(0) },
             RecordedEntry::Exit,
             RecordedEntry::Fork { parent_pid: 30, parent_tid: 33 },
             RecordedEntry::Fork { parent_pid: 30, parent_tid: 30 },
@@ -237,4 +237,30 @@ fn the_counts_of_a_group_are_fields_with_the_names_of_its_events() {
     assert_eq!(shown, "x=Int(1) _counts.a:b=Uint(5) _counts.cpu/event=0x3c,edge/u=Uint(7)");
     let why = error("0.1 0 1 c a:b: _counts.a:b 5");
     assert!(why.contains("is not `field=value`"), "{why}");
+}
+
+#[test]
+fn declared_integers_have_their_width() {
+    let replay = parse(
+        "# event s:x: u=u32 h=s16 list=u16[]\n0.1 0 5 a s:x: u=4294967295 h=-2 list=[1,65535]\n",
+    );
+    assert_eq!(shown(&replay, 0), "u=Uint(4294967295) h=Int(-2) list=[1, 65535]:false");
+    let format = format(&replay, "s:x");
+    let sizes = ["u", "h"].map(|name| format.field(name).unwrap().size);
+    assert_eq!((sizes, &*format.field("u").unwrap().type_text), ([4, 2], "u32"));
+    for (value, bits) in [("u=4294967296", 32), ("list=[65536]", 16), ("h=70000", 16)] {
+        let text = format!("# event s:x: u=u32 h=s16 list=u16[]\n1 0 5 a s:x: {value}");
+        assert!(error(&text).contains(&format!("has {bits} bits")), "{}", error(&text));
+    }
+}
+
+#[test]
+fn the_header_gives_the_end_and_the_watched_cpus() {
+    let replay = parse("# cpus 0-1\n# end 2.25\n1 5 7 a EXIT: watched=0\n");
+    assert_eq!((replay.end_ns(), replay.cpus()), (Some(2_250_000_000), vec![0, 1]));
+    assert_eq!((replay.processors(), replay.has_tasks()), (6, true));
+    assert!(!replay.entries()[0].watched);
+    let old = parse("# end of it\n# cpus 0-1 are busy\n# cpus 99999\n1 5 7 a EXIT:\n");
+    assert_eq!((old.end_ns(), old.cpus(), old.has_tasks()), (None, vec![5], false));
+    assert!(old.entries()[0].watched);
 }

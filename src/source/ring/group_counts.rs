@@ -7,7 +7,8 @@
 //!
 //! If a thread other than the first one of its process executes a program, it gets the number of
 //! the first one, which has ended; its totals go on. No record has its old number: it is the one
-//! thread of the process whose end was not recorded.
+//! thread of the process whose end was not recorded. A run that does not order its records may
+//! handle its samples before the end of the first thread; they then have too many counts.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};

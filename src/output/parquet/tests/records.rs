@@ -125,7 +125,7 @@ fn records_have_the_rows_of_lines() {
 fn all_but_the_first_event_of_a_role_are_taken_as_records() {
     let folder = tempfile::tempdir().unwrap();
     let mut parquet = begin(folder.path());
-    let opened = fields().into_iter().map(|field| (field.name.clone(), field.value_type()));
+    let opened = fields().into_iter().map(|field| (field.name.clone(), field.field_type()));
     parquet.opened(&[OpenedEvent { name: "a:b".to_owned(), fields: opened.collect() }]);
     assert!(!draw_record(&mut parquet, 0, 6));
     draw_event(&mut parquet, DrawnAs::Lines, 0, 7, &[]);
