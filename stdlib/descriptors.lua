@@ -98,13 +98,15 @@ end
 ---@param second? string
 local function watch_done(call, done, first, second)
   local calls = pending { "first", "second", key = "tid" }
-  evsel("syscalls:sys_enter_" .. call, { optional = true }, function(e)
-    calls:open(e._tid, e, e[first], second and e[second] or 0)
-  end)
-  evsel("syscalls:sys_exit_" .. call, { optional = true }, function(e)
+  ---@param e any
+  local function enters(e) calls:open(e._tid, e, e[first], second and e[second] or 0) end
+  ---@param e any
+  local function returns(e)
     local state = calls:close(e._tid, e)
     if state and e.ret >= 0 then done(state, e) end
-  end)
+  end
+  evsel("syscalls:sys_enter_" .. call, { optional = true }, enters)
+  evsel("syscalls:sys_exit_" .. call, { optional = true }, returns)
 end
 
 --- Declares the events of calls that replace a descriptor by a copy of another one.
@@ -177,7 +179,8 @@ local function watch_ends(self)
     release(self, e._tid, e._time)
     if is_last(e) then end_table(self, e._pid, e._time) end
   end)
-  if exit.fields.group_dead then is_last = function(e) return e.group_dead ~= 0 end end
+  local fields = exit.fields ---@type table<string, any>
+  if fields.group_dead then is_last = function(e) return e.group_dead ~= 0 end end
 end
 
 --- Follows the descriptors of the watched tasks. Declares the events that close and replace them.

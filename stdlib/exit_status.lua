@@ -52,7 +52,8 @@ function exit_status.watch(ended)
     codes[pid], signals[pid] = nil, nil
     ended(e, status)
   end)
-  if exit.fields.group_dead then is_last = function(e) return e.group_dead ~= 0 end end
+  local fields = exit.fields ---@type table<string, any>
+  if fields.group_dead then is_last = function(e) return e.group_dead ~= 0 end end
   return function(pid) codes[pid], signals[pid] = nil, nil end
 end
 

@@ -16,9 +16,9 @@
 //!   those of the lines), and `# end 12.5` the end of the run in seconds (otherwise the last line).
 //!   Other lines that begin with `#`, and blank lines, are ignored.
 //! - `# event sched:sched_switch: prev_comm=text prev_pid=s32` declares an event of the recording,
-//!   even if no line of it follows. Types are `s8` to `s64`, `u8` to `u64`, arrays of them (`u32[]`)
-//!   and `pointer text bytes`; an integer without a declared type has 64 bits. Further fields of
-//!   the lines are added to the declared ones.
+//!   even if no line of it follows. Types are `s8` to `s64`, `u8` to `u64`, arrays of them
+//!   (`u32[]`) and `pointer text bytes`; an integer without a declared type has 64 bits. Further
+//!   fields of the lines are added to the declared ones.
 //! - TID is the thread, `PID/TID` if its process ID differs. COMM `-` is unknown. Text with blanks,
 //!   quotes, `=` or `\` must be in double quotes, where `\" \\ \n \r \t \xNN` are escapes; any
 //!   other text, and a frame of the stack, may be.
@@ -265,8 +265,8 @@ impl Replay {
         of_lines.chain(watched).max().map_or(0, |cpu| cpu as usize + 1)
     }
 
-    /// Returns whether the recording contains the changes of tasks. Those of earlier versions do not,
-    /// unless they were written by hand.
+    /// Returns whether the recording contains the changes of tasks. Those of earlier versions do
+    /// not, unless they were written by hand.
     pub fn has_tasks(&self) -> bool {
         let is_fork = |entry: &RecordingLine| matches!(entry.what, RecordedEntry::Fork { .. });
         self.watched_cpus.is_some() || self.entries.iter().any(is_fork)

@@ -153,8 +153,9 @@ fn the_counts_of_a_group_go_on_when_another_thread_executes_a_program() {
     // thread from then on.
     let each = 10 * PERIOD + PERIOD / 2;
     let calls = format!("import os; [os.getppid() for i in range({each})]");
+    // Each CPU has an event with a period of its own.
     let program = format!(
-        "{calls}; import threading; \
+        "import os; os.sched_setaffinity(0, [0]); {calls}; import threading; \
          run = lambda: exec(\"{calls}; os.execvp('python3', ['python3', '-c', '{calls}'])\"); \
          thread = threading.Thread(target=run); thread.start(); thread.join()"
     );

@@ -1,4 +1,4 @@
-//! What a recording contains beside its events, so that a replay gives the numbers of the run.
+//! The contents of a recording beside its events, so that a replay gives the numbers of the run.
 
 /// A part of a run that is not an event.
 #[derive(Clone, Copy, Debug, PartialEq)]
