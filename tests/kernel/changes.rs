@@ -208,7 +208,7 @@ fn roles_that_request_the_same_event_share_it_and_leave_it_one_by_one() {
     unsafe { libc::getppid() };
     let filter = Some(Filter::parse("common_pid > 0").expect("it is a filter"));
     let narrow = Opening { filter, ..opening("getppid", 0) };
-    live.renew(0, vec![narrow], &request, &closer).expect("the event can be opened");
+    live.renew(0, &[narrow], &request, &closer).expect("the event can be opened");
     assert_eq!(live.files(), 2 * files - request.cpus.len());
     assert_eq!(got(&mut live, 100), [101, 101]);
     live.close(1, &closer);

@@ -289,7 +289,7 @@ impl LiveSource {
         let (new, open) = (&roles[role as usize], &self.open[role as usize]);
         if new.filter != open.filter || new.sampling.extra != open.sampling.extra {
             let openings = self.openings(std::iter::once(role as usize), roles)?;
-            let refused = self.live.renew(role, openings, &self.source_request, &self.closer)?;
+            let refused = self.live.renew(role, &openings, &self.source_request, &self.closer)?;
             hand_over(&mut prompt.host, &refused)?;
         }
         prompt.revive(role)

@@ -47,7 +47,7 @@ impl Live {
     pub fn renew(
         &mut self,
         role: u32,
-        openings: Vec<Opening>,
+        openings: &[Opening],
         request: &SourceRequest,
         closer: &Closer,
     ) -> anyhow::Result<Vec<RefusedCondition>> {
@@ -55,10 +55,10 @@ impl Live {
         let refused = self.opened.refused.len();
         let was_reported = self.are_cgroups_reported();
         let arrays = vec![None; openings.len()];
-        let placed = self.place(&openings, &arrays, request)?;
+        let placed = self.place(openings, &arrays, request)?;
         // All at once: the old and the new events both write meanwhile.
         if on && let Err(why) = placed.iter().try_for_each(|at| self.turn(*at, true)) {
-            self.undo(&openings, &placed, refused);
+            self.undo(openings, &placed, refused);
             return Err(why.into());
         }
         self.begin_to_follow_if_changed(was_reported);
