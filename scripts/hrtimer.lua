@@ -24,8 +24,9 @@ local m = monitor {
 }
 
 function m.init(opt)
-  local names, counts = condition.names(flat.selectors(opt.event)), {}
-  for i, s in ipairs(flat.selectors(opt.event)) do
+  local selectors = flat.selectors(opt.event)
+  local names, counts = condition.names(selectors), {}
+  for i, s in ipairs(selectors) do
     local count = per_cpu(0)
     counts[i] = count
     evsel(s, function(e) count[e._cpu] = count[e._cpu] + 1 end)

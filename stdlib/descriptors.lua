@@ -10,7 +10,7 @@
 --- may share that of another one. The module follows this from the start of the run on; a path of
 --- an older task of this kind may be that of another file.
 local calls_by_name, globs = require "calls_by_name", require "globs"
-local user_text = require "user_text"
+local exit_status, user_text = require "exit_status", require "user_text"
 local band = bit.band
 
 local descriptors = {}
@@ -174,13 +174,10 @@ local function watch_ends(self)
     release(self, e._pid, e._time)
     end_table(self, e._pid, e._time)
   end)
-  local is_last = function(e) return e._tid == e._pid end
-  local exit = evsel("sched:sched_process_exit", function(e)
+  exit_status.watch_threads(function(e, is_last)
     release(self, e._tid, e._time)
-    if is_last(e) then end_table(self, e._pid, e._time) end
+    if is_last then end_table(self, e._pid, e._time) end
   end)
-  local fields = exit.fields ---@type table<string, any>
-  if fields.group_dead then is_last = function(e) return e.group_dead ~= 0 end end
 end
 
 --- Follows the descriptors of the watched tasks. Declares the events that close and replace them.

@@ -9,6 +9,16 @@ local NOT_FATAL = { CHLD = true, CONT = true, STOP = true, TSTP = true, TTIN = t
 -- Maximum number of tasks whose last signal is remembered.
 local TASKS = 65536
 
+--- Calls `ended(e, is_last)` at the end of each watched thread. `is_last`: its process ends with
+--- it; before Linux 6.16, whose events do not show which thread is the last one, it is the first.
+---@param ended fun(e: perilune.Sample, is_last: boolean)
+function exit_status.watch_threads(ended)
+  local is_last = function(e) return e._tid == e._pid end
+  local exit = evsel("sched:sched_process_exit", function(e) ended(e, is_last(e)) end)
+  local fields = exit.fields ---@type table<string, any>
+  if fields.group_dead then is_last = function(e) return e.group_dead ~= 0 end end
+end
+
 --- Follows the ends of the watched processes. Calls `ended(e, status)` when the last thread of a
 --- process ends; before Linux 6.16, whose events do not show which one is the last, when the first
 --- thread ends. `status` is the exit code as a number, the name of a signal (`TERM`), or nil if the
@@ -43,17 +53,14 @@ function exit_status.watch(ended)
     if name == "KILL" then name = generated[e._tid] or generated[e._pid] or name end
     if not NOT_FATAL[name] then signals[e._pid] = name end
   end)
-  local is_last = function(e) return e._tid == e._pid end
-  local exit = evsel("sched:sched_process_exit", function(e)
-    if not is_last(e) then return end
+  exit_status.watch_threads(function(e, is_last)
+    if not is_last then return end
     local pid = e._pid
     if generated[pid] then generated[pid], tasks = nil, tasks - 1 end
     local status = codes[pid] or signals[pid]
     codes[pid], signals[pid] = nil, nil
     ended(e, status)
   end)
-  local fields = exit.fields ---@type table<string, any>
-  if fields.group_dead then is_last = function(e) return e.group_dead ~= 0 end end
   return function(pid) codes[pid], signals[pid] = nil, nil end
 end
 

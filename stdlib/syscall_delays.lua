@@ -5,8 +5,8 @@ local syscall_args = require "syscall_args"
 --- Returns the number of a system call.
 local function number_of(name) return calls_by_name.numbers("--only", name)[1] or -1 end
 
--- Why a call has no pair, by its number in the table. An execve by a thread
--- other than the first one of its process returns in the first one.
+-- Why a call has no pair, by its number in the table. An execve by a thread other than the first
+-- one of its process returns in the first one.
 local UNPAIRED = { "began before the run or in another thread", "does not return" }
 
 --- Measures system calls. `groups` are the stages raw_syscalls:sys_enter and raw_syscalls:sys_exit.

@@ -207,12 +207,9 @@ fn push_change(out: &mut Vec<u8>, change: TaskChange<'_>) {
         TaskChange::Fork { parent_pid, parent_tid } => {
             out.extend_from_slice(format!("FORK: ppid={parent_pid} ptid={parent_tid}").as_bytes());
         }
-        TaskChange::Comm { comm } => {
-            out.extend_from_slice(b"COMM: comm=");
-            push_value(out, &Value::Text(comm));
-        }
-        TaskChange::Exec { comm } => {
-            out.extend_from_slice(b"EXEC: comm=");
+        TaskChange::Comm { comm } | TaskChange::Exec { comm } => {
+            let is_exec = matches!(change, TaskChange::Exec { .. });
+            out.extend_from_slice(if is_exec { b"EXEC: comm=" } else { b"COMM: comm=" });
             push_value(out, &Value::Text(comm));
         }
         TaskChange::Exit => out.extend_from_slice(b"EXIT:"),

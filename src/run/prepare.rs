@@ -146,7 +146,7 @@ pub(super) fn enable(
     let context = host.context();
     context.set_clock(*live.clock());
     let begin = RunRecord::Begin { cpus: &source.watched };
-    context.draw(0.0, |out, stamp| out.run_record(stamp, &begin));
+    context.draw(RUN_BEGIN, |out, stamp| out.run_record(stamp, &begin));
     Ok(())
 }
 

@@ -190,7 +190,7 @@ impl Live {
     }
 
     /// Returns whether the watched threads have ended. One that has executed a program may have the
-    /// number of its process: there is no record of its end under the old one.
+    /// number of its process by now; no record reports the end of the old number.
     pub fn have_ended(&self, tids: &[i32]) -> bool {
         let has_ends = self.opened.owner_tid == EVERY_TASK && !self.opened.rings.is_empty();
         let tasks = self.tasks.as_ref().filter(|_| has_ends);

@@ -42,6 +42,11 @@ pub fn threads_of(pid: i32) -> io::Result<Vec<i32>> {
     Ok(threads)
 }
 
+/// Returns the threads of several processes, without those of processes that have ended.
+pub fn threads_of_all(pids: &[i32]) -> impl Iterator<Item = i32> {
+    pids.iter().flat_map(|pid| threads_of(*pid).unwrap_or_default())
+}
+
 /// Returns whether one of these threads has not ended. A zombie has, unless it is the first thread
 /// of a process that has others.
 pub fn any_alive(tids: &[i32]) -> bool {

@@ -9,7 +9,7 @@ use crate::{
     base::report::draw::{Align, Cell, Column, Report, Style, Table},
     script::{
         aggregate::column::{column, column_key, make_unique},
-        vm::cell::text_len,
+        vm::cell::TextSize,
     },
     stat::word::Word,
 };
@@ -102,11 +102,11 @@ impl TableParts<'_> {
             }
             mlua::Result::Ok(cells)
         };
-        let (mut drawn, mut size) = (Vec::with_capacity(rows.len()), 0);
+        let mut size = TextSize::new(&self.shared.budget);
+        let mut drawn = Vec::with_capacity(rows.len());
         for row in rows {
             let row = draw(row)?;
-            size += text_len(&row);
-            self.shared.budget.check_text(size).map_err(mlua::Error::external)?;
+            size.add(&row)?;
             drawn.push(row);
         }
         make_unique(&mut columns);

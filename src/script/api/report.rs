@@ -9,7 +9,7 @@ use crate::base::report::draw::{self, Align, Cell, Column, Style};
 use crate::base::report::metric::MetricKind;
 use crate::script::aggregate::column::{column_key, json_key, make_unique};
 use crate::script::dispatch::draw::ReportTable;
-use crate::script::vm::cell::{cell, text_len};
+use crate::script::vm::cell::{TextSize, cell};
 use crate::stat::budget::Budget;
 
 const REPORT: &str = include_str!("../prelude/report.lua");
@@ -40,13 +40,12 @@ pub(super) fn new_report(lua: &Lua, budget: &Rc<Budget>) -> mlua::Result<Functio
             let mut columns = columns.iter().map(column).collect::<mlua::Result<Vec<_>>>()?;
             make_unique(&mut columns);
             // One by one: mlua can hold at most some thousand references at once.
-            let mut size = 0;
+            let mut size = TextSize::new(&budget);
             let cells = |row: mlua::Result<Table>| {
                 let row = row?;
                 let cells = columns.iter().zip(1..).map(|(c, i)| Ok(cell_of(c, row.get(i)?)));
                 let cells = cells.collect::<mlua::Result<Vec<Cell>>>()?;
-                size += text_len(&cells);
-                budget.check_text(size).map_err(mlua::Error::external)?;
+                size.add(&cells)?;
                 Ok(cells)
             };
             let rows = rows.sequence_values::<Table>().map(cells);

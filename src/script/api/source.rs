@@ -75,8 +75,9 @@ fn begin(api: &Registry<'_>, loader: ScriptLoader) -> mlua::Result<Function> {
             let why = "it watches whole CPUs; omit -p, -t and --cgroup, or add -a";
             return refuse(lua, &format!("{name}: {why}"));
         }
-        let begun = state.declarer.as_ref().map(|it| it.begin_source(&monitor.name, parsed.rate));
-        if let Some(Err(why)) = begun {
+        if let Some(declarer) = &state.declarer
+            && let Err(why) = declarer.begin_source(&monitor.name, parsed.rate)
+        {
             return refuse(lua, &why);
         }
         let mut evsels = state.evsels.borrow_mut();

@@ -4,6 +4,7 @@ use mlua::{Table, Value};
 
 use crate::base::report::draw::Cell;
 use crate::base::text::message::utf8;
+use crate::stat::budget::Budget;
 
 /// Longest text of a cell, in bytes of the script's string. Lua holds a string once; each cell has
 /// a copy.
@@ -32,8 +33,30 @@ pub(in crate::script) fn cell(value: Value) -> Cell {
     }
 }
 
+/// The size of the text of a report, which has the limit of the aggregates' memory.
+pub(in crate::script) struct TextSize<'a> {
+    budget: &'a Budget,
+    bytes: usize,
+}
+
+impl<'a> TextSize<'a> {
+    /// Begins a report.
+    pub(in crate::script) fn new(budget: &'a Budget) -> TextSize<'a> {
+        TextSize { budget, bytes: 0 }
+    }
+
+    /// Adds a row.
+    ///
+    /// # Errors
+    /// The text of the report is larger than the limit.
+    pub(in crate::script) fn add(&mut self, row: &[Cell]) -> mlua::Result<()> {
+        self.bytes += text_len(row);
+        self.budget.check_text(self.bytes).map_err(mlua::Error::external)
+    }
+}
+
 /// Returns the bytes of the texts of cells.
-pub(in crate::script) fn text_len(cells: &[Cell]) -> usize {
+fn text_len(cells: &[Cell]) -> usize {
     let len = |cell: &Cell| if let Cell::Text(text) = cell { text.len() } else { 0 };
     cells.iter().map(len).sum()
 }

@@ -12,7 +12,7 @@ use crate::event::kind::Event;
 use crate::sys::bpf::{BpfMap, BpfMapType};
 use crate::sys::errno::errno;
 use crate::sys::refusal::Refusal;
-use crate::sys::tasks::threads_of;
+use crate::sys::tasks::threads_of_all;
 
 /// The tasks whose events are counted.
 pub enum CountedTasks {
@@ -113,7 +113,7 @@ impl FollowedTasks {
         // Each may create others before it is followed itself.
         let mut known: HashSet<i32> = watched.threads.iter().copied().collect();
         for _ in 0..LISTS_MAX {
-            let all = watched.processes.iter().flat_map(|pid| threads_of(*pid).unwrap_or_default());
+            let all = threads_of_all(&watched.processes);
             let new: Vec<i32> = all.filter(|thread| known.insert(*thread)).collect();
             if new.is_empty() {
                 break;

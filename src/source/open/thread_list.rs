@@ -11,7 +11,7 @@ use anyhow::bail;
 use crate::base::text::units::counted;
 use crate::source::request::{Opening, SourceRequest};
 use crate::sys::limits::raise_nofile;
-use crate::sys::tasks::threads_of;
+use crate::sys::tasks::threads_of_all;
 
 /// How often events are opened for lists of threads. Each attempt may take seconds, with hundreds
 /// of threads and CPUs.
@@ -133,7 +133,7 @@ impl<'a> ThreadList<'a> {
 impl SourceRequest {
     /// Returns the living threads of `-p`.
     pub(in crate::source) fn threads_of_processes(&self) -> impl Iterator<Item = i32> {
-        self.processes.iter().flat_map(|pid| threads_of(*pid).unwrap_or_default())
+        threads_of_all(&self.processes)
     }
 }
 
