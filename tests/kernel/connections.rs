@@ -162,6 +162,18 @@ fn segments_that_are_lost_at_random_are_counted_as_the_socket_counts_them() {
     }
     // The kernel may deliver no event of an idle task.
     let _busy = crate::load::never_idle();
+    // Once in some 200 runs the kernel sends segments that it has merged, as one packet: the socket
+    // counts more then, and another program that reads the event counts what perilune counts.
+    let exact = (0..4).any(|_| {
+        let (shown, counted) = retransmissions();
+        assert!(shown <= counted, "{shown} packets have {counted} segments");
+        shown == counted
+    });
+    assert!(exact, "the packets of four runs differ from their segments");
+}
+
+/// Returns how many packets a run of LOSSY sent again, as perilune and its socket counted them.
+fn retransmissions() -> (u64, u64) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let file = folder.path().join("retransmitted").to_string_lossy().into_owned();
     let args = ["tcp", "--retransmits", "--port", "4711", "-a", "-m", "256"];
@@ -172,6 +184,6 @@ fn segments_that_are_lost_at_random_are_counted_as_the_socket_counts_them() {
     assert!(counted >= 5, "{counted}: {:?}", run.objects);
     let shown = run.sum("retransmits", "peer", "127.0.0.1:4711");
     let omitted = run.coverage()["undelivered"].as_u64().unwrap_or_default();
-    assert_eq!(shown + omitted, counted, "{:?}", run.objects);
     assert!(shown > 0, "{:?}", run.objects);
+    (shown + omitted, counted)
 }
