@@ -1,5 +1,6 @@
 --- Prints events in time order as they happen.
--- With --perfetto or --flame-graph they go to that file instead.
+-- With --perfetto or --flame-graph they are in that file instead; --parquet and the log records of
+-- --otlp have them, too.
 -- Tracepoints are printed as ftrace prints them, samples of counters and clocks as perf script.
 --   perilune trace -e sched:sched_process_exec,sched:sched_process_exit
 --   perilune trace -e 'signal:signal_generate/sig==9/' --json
@@ -35,6 +36,6 @@ end
 
 function m.sample(e)
   if add then add(e._time, 1, e._comm, e._stack) end
-  if not m.opt.perfetto then emit(e) end
+  emit(e)
 end
 return m

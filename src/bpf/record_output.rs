@@ -35,7 +35,7 @@ pub(super) fn look_up(code: &mut Assembler, map: i32) {
 }
 
 /// Adds 1 to a counter; changes R0 to R5.
-pub(super) fn increment(code: &mut Assembler, counts: i32, counter: i16) {
+fn increment(code: &mut Assembler, counts: i32, counter: i16) {
     let end = code.label();
     look_up(code, counts);
     code.jump_if(JumpIf::Equal, R0, 0, end);

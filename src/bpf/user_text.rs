@@ -11,7 +11,7 @@
 
 use super::assembler::BpfRegister::{self, *};
 use super::assembler::{AccessSize, Assembler, BpfHelper, JumpIf, Label};
-use super::record_output::{FAILED_AT, increment, look_up, write_record};
+use super::record_output::{FAILED_AT, look_up, write_record};
 
 /// Maximum bytes of a string with its NUL: `PATH_MAX`.
 pub const TEXT_MAX: usize = 4096;
@@ -30,6 +30,8 @@ const TEXTS_MAX: usize = 3;
 pub const COUNTS_BYTES: usize = 16;
 /// Offset of the number of strings that could not be read.
 const FAULTS_AT: i16 = 8;
+/// Place on the stack of the number of strings of this record that could not be read.
+const RECORD_FAULTS: i16 = -16;
 
 /// File descriptors of the maps of a program.
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +49,8 @@ pub struct UserTextMaps {
 pub struct UserTextCounts {
     /// Records that were not written for another reason than a full ring, which the kernel counts.
     pub failed: u64,
-    /// Strings that were not read: their page was not in memory, or the address was invalid.
+    /// Strings in written records that were not read: their page was not in memory, or the address
+    /// was invalid.
     pub faults: u64,
 }
 
@@ -118,8 +121,9 @@ impl UserTextRecord {
             code.store(size, R8, offset, R1);
         }
         code.set(R9, i32::try_from(self.texts_at).ok()?);
+        code.store_constant(AccessSize::B8, R10, RECORD_FAULTS, 0);
         for text in &self.texts {
-            read_text(&mut code, *text, maps.counts)?;
+            read_text(&mut code, *text)?;
         }
         code.copy(R1, R6);
         code.set_map(R2, maps.events);
@@ -127,7 +131,12 @@ impl UserTextRecord {
         code.set_low(R3, -1);
         code.copy(R4, R8);
         code.copy(R5, R9);
-        write_record(&mut code, maps.counts, out);
+        let done = code.label();
+        write_record(&mut code, maps.counts, done);
+        code.jump(out);
+        code.place(done);
+        code.jump_if(JumpIf::SignedLess, R0, 0, out);
+        count_faults(&mut code, maps.counts, out);
         code.place(out);
         code.set(R0, 1);
         code.exit();
@@ -136,7 +145,7 @@ impl UserTextRecord {
 }
 
 /// Appends a string at the offset R9 of the record, and its location; R9 is then behind it.
-fn read_text(code: &mut Assembler, text: AddedText, counts: i32) -> Option<()> {
+fn read_text(code: &mut Assembler, text: AddedText) -> Option<()> {
     let (fault, empty, done) = (code.label(), code.label(), code.label());
     end_of_record(code, R1);
     code.set(R2, TEXT_MAX as i32);
@@ -153,7 +162,9 @@ fn read_text(code: &mut Assembler, text: AddedText, counts: i32) -> Option<()> {
     code.set(R0, 1);
     code.jump(done);
     code.place(fault);
-    increment(code, counts, FAULTS_AT);
+    code.load(AccessSize::B8, R1, R10, RECORD_FAULTS);
+    code.add_constant(R1, 1);
+    code.store(AccessSize::B8, R10, RECORD_FAULTS, R1);
     end_of_record(code, R1);
     code.set_long(R2, u64::from_ne_bytes(*FAULT));
     code.store(AccessSize::B8, R1, 0, R2);
@@ -165,6 +176,18 @@ fn read_text(code: &mut Assembler, text: AddedText, counts: i32) -> Option<()> {
     code.store(AccessSize::B4, R8, i16::try_from(text.location).ok()?, R1);
     code.add(R9, R0);
     Some(())
+}
+
+/// Adds the strings of this record that could not be read to the counters. Jumps to `out` or ends
+/// before it.
+fn count_faults(code: &mut Assembler, counts: i32, out: Label) {
+    code.load(AccessSize::B8, R9, R10, RECORD_FAULTS);
+    code.jump_if(JumpIf::Equal, R9, 0, out);
+    look_up(code, counts);
+    code.jump_if(JumpIf::Equal, R0, 0, out);
+    code.load(AccessSize::B8, R1, R0, FAULTS_AT);
+    code.add(R1, R9);
+    code.store(AccessSize::B8, R0, FAULTS_AT, R1);
 }
 
 /// Sets a register to the end of the record so far.

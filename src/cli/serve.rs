@@ -168,6 +168,15 @@ fn check_names(monitors: &[ServedMonitor]) -> anyhow::Result<()> {
             one.name,
             one.called
         );
+        let taken = monitors.iter().find(|other| is_part_of(&name, &identifier(&other.name)));
+        if let Some(other) = taken {
+            bail!(
+                "{}: its metrics would have names of those of {}; name the monitor NAME={}",
+                one.name,
+                other.name,
+                one.called
+            );
+        }
         let same = monitors.iter().take(at).find(|other| identifier(&other.name) == name);
         match same {
             Some(other) if other.name != one.name => bail!(
@@ -181,6 +190,13 @@ fn check_names(monitors: &[ServedMonitor]) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Returns whether the name can begin those of the metrics about another monitor itself:
+/// `perilune_OTHER_coverage_…` and `perilune_OTHER_export_…`.
+fn is_part_of(name: &str, other: &str) -> bool {
+    let rest = name.strip_prefix(other).and_then(|rest| rest.strip_prefix('_'));
+    rest.is_some_and(|rest| ["coverage", "export"].iter().any(|part| rest.starts_with(part)))
 }
 
 #[cfg(test)]
@@ -226,6 +242,10 @@ mod tests {
         assert!(refused(&["é=top"]).starts_with("é: metrics need a name with a letter"));
         assert!(refused(&["_serve=top"]).starts_with("_serve: this name has another meaning"));
         assert!(refused(&["serve"]).starts_with("serve: this name has another meaning"));
+        assert_eq!(
+            refused(&["a_coverage=top", "a=top"]),
+            "a_coverage: its metrics would have names of those of a; name the monitor NAME=top"
+        );
         assert!(refused(&[]).starts_with("name a monitor"));
     }
 }

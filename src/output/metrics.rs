@@ -11,11 +11,12 @@ mod exposition;
 mod labels;
 mod names;
 mod number_family;
+mod script_tables;
 mod store;
 
 pub use exposition::{ExpositionFormat, expose};
-pub use labels::tables_of_reports;
 pub use names::identifier;
+pub use script_tables::tables_of_reports;
 pub use store::{MetricInterval, MetricStore, SERIES};
 
 #[cfg(test)]

@@ -238,6 +238,14 @@ impl Draw for Parquet {
         });
     }
 
+    fn keeps_events(&self) -> bool {
+        true
+    }
+
+    fn drawn_event(&mut self, event: &mut EventLine<'_>) {
+        self.event(event);
+    }
+
     fn takes_records(&self) -> bool {
         true
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{bail, ensure};
 
 use super::flames::{self, Flames};
-use super::heatmap::Heatmap;
+use super::heatmap::{self, Heatmap};
 use super::profiles::Profiles;
 use super::request::RunRequest;
 
@@ -32,42 +32,47 @@ impl Files {
             !request.is_given("otlp-profiles") || request.options.otlp.is_some(),
             "--otlp-profiles needs a receiver: --otlp http://127.0.0.1:4318"
         );
-        let (flames, heatmap) = (Flames::begin(request)?, Heatmap::begin(request)?);
-        if let (Some(flames), Some(heatmap)) = (&flames, &heatmap) {
-            let picture = flames.picture();
-            ensure!(
-                picture != heatmap.path(),
-                "--flame-graph and --heatmap would both write {}; give one of them another name",
-                picture.display()
-            );
-        }
-        let timeline = flames::text(&request.values, "perfetto").map(PathBuf::from);
-        Ok(Files { flames, profiles: Profiles::begin(request)?, heatmap, timeline })
+        Ok(Files {
+            flames: Flames::begin(request)?,
+            profiles: Profiles::begin(request)?,
+            heatmap: Heatmap::begin(request)?,
+            timeline: flames::text(&request.values, "perfetto").map(PathBuf::from),
+        })
     }
 }
 
 /// Checks that no two options name one file: the later one would replace the other's.
 fn check_names(request: &RunRequest) -> anyhow::Result<()> {
     let mut named: Vec<(&str, PathBuf)> = Vec::new();
-    let output = request.options.output.clone().map(|path| ("-o", path));
-    let files = ["perfetto", "pprof", "firefox", "heatmap", "database"].into_iter();
-    let typed = files.filter_map(|option| {
-        let path = flames::text(&request.values, option)?;
-        Some((option, PathBuf::from(path)))
-    });
-    for (option, path) in output.into_iter().chain(typed) {
+    for (option, path) in written(request) {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new(".")).canonicalize();
         // A folder that does not exist is reported when the file is created.
         let name = path.file_name().unwrap_or_default();
         let Ok(place) = folder.map(|folder| folder.join(name)) else { continue };
         if let Some((other, _)) = named.iter().find(|(_, known)| *known == place) {
-            let other = if *other == "-o" { "-o".to_owned() } else { format!("--{other}") };
-            bail!("{other} and --{option} would both write {}; name two files", path.display());
+            bail!("{other} and {option} would both write {}; name two files", path.display());
         }
         if !place.starts_with("/dev") {
             named.push((option, place));
         }
     }
     Ok(())
+}
+
+/// Returns the files that options name, each with the option. The further tables of stacks of a
+/// monitor, whose files are not known yet, are not included.
+fn written(request: &RunRequest) -> impl Iterator<Item = (&'static str, PathBuf)> {
+    let named = |option| flames::text(&request.values, option).map(PathBuf::from);
+    let output = request.options.output.clone().map(|path| ("-o", path));
+    let single = [
+        ("--perfetto", named("perfetto")),
+        ("--pprof", named("pprof")),
+        ("--firefox", named("firefox")),
+        ("--database", named("database")),
+    ];
+    let single = single.into_iter().filter_map(|(option, path)| Some((option, path?)));
+    let flames = flames::files(&request.values).into_iter().map(|path| ("--flame-graph", path));
+    let heatmap = heatmap::files(&request.values).into_iter().map(|path| ("--heatmap", path));
+    output.into_iter().chain(single).chain(flames).chain(heatmap)
 }

@@ -83,6 +83,12 @@ pub(super) fn text<'a>(values: &'a OptionValues, option: &str) -> Option<&'a str
     }
 }
 
+/// Returns the files that a run begins with; none without `--flame-graph`.
+pub(super) fn files(values: &OptionValues) -> Vec<PathBuf> {
+    let path = name(values).map(without_ending);
+    path.map_or(Vec::new(), |path| ["folded", "svg"].map(|end| with_ending(&path, end)).into())
+}
+
 impl Flames {
     /// Creates the first of the files, so that a folder that cannot be written to is reported
     /// before anything is measured. Returns `None` without `--flame-graph`.
@@ -116,12 +122,6 @@ impl Flames {
         flames.graphs.insert(String::new(), first);
         Ok(Some(flames))
     }
-
-    /// Returns the path of the first picture.
-    pub(super) fn picture(&self) -> PathBuf {
-        with_ending(&self.name, "svg")
-    }
-
     /// Sets the start of the run.
     pub(super) fn start(&mut self, now: Stamp) {
         self.since = Some((now, now));

@@ -10,7 +10,7 @@
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, ensure};
 
@@ -23,7 +23,7 @@ use crate::base::report::stacks_over_time::StacksOverTime;
 use crate::output::file::AtomicFile;
 use crate::output::svg::{self, Caption};
 use crate::output::{heat_page, heatmap, lat_file::Latencies, latency_heatmap};
-use crate::script::option::value::OptionValue;
+use crate::script::option::value::{OptionValue, OptionValues};
 use crate::stat::{heat_map::HeatMap, leaf::SharedAggregate};
 use crate::sys::clock::local_zone;
 
@@ -47,6 +47,25 @@ struct Delays {
     file: Latencies<BufWriter<File>>,
 }
 
+/// Extension of the file of delays.
+const DELAYS: &str = "lat";
+
+/// Returns the path of the picture, and whether it is a page of stacks; None without the option.
+fn path(values: &OptionValues) -> Option<(PathBuf, bool)> {
+    let name = text(values, "heatmap")?;
+    if name.ends_with(".html") {
+        return Some((PathBuf::from(name), true));
+    }
+    Some((PathBuf::from(format!("{}.svg", name.strip_suffix(".svg").unwrap_or(name))), false))
+}
+
+/// Returns the files that a run may write; none without the option.
+pub(super) fn files(values: &OptionValues) -> Vec<PathBuf> {
+    let Some((path, is_page)) = path(values) else { return Vec::new() };
+    let delays = (!is_page).then(|| path.with_extension(DELAYS));
+    std::iter::once(path).chain(delays).collect()
+}
+
 impl Heatmap {
     /// Creates the file, so that a folder that cannot be written to is reported before the run.
     /// Returns `None` without the option.
@@ -54,12 +73,7 @@ impl Heatmap {
     /// # Errors
     /// The file cannot be created.
     pub(super) fn begin(request: &RunRequest) -> Result<Option<Heatmap>> {
-        let Some(name) = text(&request.values, "heatmap") else { return Ok(None) };
-        let is_page = name.ends_with(".html");
-        let path = match is_page {
-            true => PathBuf::from(name),
-            false => PathBuf::from(format!("{}.svg", name.strip_suffix(".svg").unwrap_or(name))),
-        };
+        let Some((path, is_page)) = path(&request.values) else { return Ok(None) };
         let picture = AtomicFile::begin(&path).context("--heatmap")?;
         let than = request.values.get("than").is_some_and(OptionValue::is_given);
         let monitor = request.monitor.name.clone();
@@ -71,7 +85,7 @@ impl Heatmap {
     /// # Errors
     /// The file of delays cannot be created.
     pub(super) fn follow(&mut self, of: SharedAggregate<HeatMap>, begin: Stamp) -> Result<()> {
-        let path = self.path.with_extension("lat");
+        let path = self.path.with_extension(DELAYS);
         let mut file = AtomicFile::begin(&path).context("--heatmap")?;
         // The file can be followed while it grows.
         file.place().context("--heatmap")?;
@@ -117,11 +131,6 @@ impl Heatmap {
             }
         });
         written.with_context(|| format!("--heatmap: failed to write {}", delays.path.display()))
-    }
-
-    /// Returns the path of the picture.
-    pub(super) fn path(&self) -> &Path {
-        &self.path
     }
 
     /// Returns the heat map of events that is drawn: all events, or the printed ones.

@@ -26,7 +26,7 @@ use crate::output::otlp::{
 use crate::script::context::shared::SharedContext;
 use crate::sys::own_tid::tid_in_records;
 use crate::sys::{machine, sched, signal, threads};
-use outbox::Outbox;
+use outbox::{Outbox, RETRYING};
 
 /// Maximum number of intervals that wait for the thread.
 const WAITING: usize = 1024;
@@ -212,7 +212,8 @@ impl OtlpSender {
 /// missing. `is_ended` is false if the thread still waits for an answer, so that some of the
 /// `unsent` items may be there.
 fn missing_at_end(is_ended: bool, unsent: u64, failure: Option<&str>) -> Option<String> {
-    let why = failure.map(|why| format!(": {why}")).unwrap_or_default();
+    let why = failure.map(|why| why.strip_suffix(RETRYING).unwrap_or(why));
+    let why = why.map(|why| format!(": {why}")).unwrap_or_default();
     let items =
         format!("{} (log records, profiles, intervals of metrics)", counted(unsent, "item"));
     match (is_ended, unsent) {
@@ -320,7 +321,7 @@ mod tests {
         assert_eq!(
             missing_at_end(true, 1, why).unwrap(),
             "1 item (log records, profiles, intervals of metrics) not delivered: the receiver \
-             answered 503; retrying"
+             answered 503"
         );
         assert_eq!(
             missing_at_end(false, 10, None).unwrap(),

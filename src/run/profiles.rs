@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use indexmap::IndexMap;
 
 use super::flames::text;
@@ -32,14 +32,13 @@ impl Profiles {
     /// requested.
     ///
     /// # Errors
-    /// A file cannot be created, or both have one name.
+    /// A file cannot be created.
     pub(super) fn begin(request: &RunRequest) -> Result<Option<Profiles>> {
         let path = |option| text(&request.values, option).map(PathBuf::from);
         let (pprof, firefox) = (path("pprof"), path("firefox"));
         if pprof.is_none() && firefox.is_none() {
             return Ok(None);
         }
-        ensure!(pprof != firefox, "--pprof and --firefox would both write one file; name two");
         for (option, path) in [("--pprof", &pprof), ("--firefox", &firefox)] {
             if let Some(path) = path {
                 drop(AtomicFile::begin(path).context(option)?);

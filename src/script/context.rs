@@ -72,6 +72,8 @@ pub(super) struct RunContext {
     pub(super) out: Box<dyn Draw>,
     /// Whether `out` takes events as records.
     takes_records: bool,
+    /// Whether `out` also takes events that are drawn instead of printed.
+    keeps_events: bool,
     /// Number of events and rows that the script has printed.
     pub(super) printed: u64,
     /// Messages from before the run had an output.
@@ -133,6 +135,7 @@ impl RunContext {
             unwinder: Unwinder::default(),
             clock,
             takes_records: out.takes_records(),
+            keeps_events: out.keeps_events(),
             out,
             printed: 0,
             early: EarlyNotes::default(),

@@ -381,11 +381,6 @@ fn graphs_that_cannot_be_drawn_or_written_are_refused_before_the_run() {
             &["--flame-graph", "x"][..],
             "--flame-graph draws stacks; omit other keys, or use -k _stack",
         ),
-        (
-            &trace[..],
-            &["--flame-graph", "x", "--heatmap", "x.svg"][..],
-            "--flame-graph and --heatmap would both write x.svg",
-        ),
     ] {
         let ran = run(&folder, "stacks.events", &[words, more].concat());
         assert!(!ran.status.success() && stderr(&ran).contains(why), "{more:?}: {}", stderr(&ran));

@@ -15,6 +15,7 @@ mod one_liner;
 mod one_liners;
 mod options;
 mod other_tools;
+mod output_files;
 mod pages;
 mod readme;
 mod refusals;

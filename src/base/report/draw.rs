@@ -277,6 +277,13 @@ pub trait Draw {
     fn run_record(&mut self, _stamp: Stamp, _record: &RunRecord<'_>) {}
     /// Prints one event immediately.
     fn event(&mut self, _event: &mut EventLine<'_>) {}
+    /// Returns whether the output also takes events that a file of the run shows instead
+    /// ([`Draw::drawn_event`]).
+    fn keeps_events(&self) -> bool {
+        false
+    }
+    /// Receives an event that is in a flame graph or a timeline, and is therefore not printed.
+    fn drawn_event(&mut self, _event: &mut EventLine<'_>) {}
     /// Returns whether the output accepts events as records ([`Draw::event_record`]).
     fn takes_records(&self) -> bool {
         false

@@ -1,8 +1,9 @@
 //! The families and series of a store, read by other formats than Prometheus's.
 
 use super::exponential::SCHEMA;
+use super::labels::Labels;
 use super::names::identifier;
-use super::store::{Bound, FamilyShape, Labels, MetricFamily, MetricStore, SeriesValue};
+use super::store::{Bound, FamilyShape, MetricFamily, MetricStore, SeriesValue};
 pub(in crate::output) use super::store::{OPEN_HELP, UP_HELP};
 use crate::base::report::coverage::Coverage;
 

@@ -1,10 +1,11 @@
 //! Exposition: the families as OpenMetrics text, or as protobuf with native histograms.
 
 use super::exponential::SCHEMA;
+use super::labels::Labels;
 use super::names::identifier;
 use super::number_family::{FamilyWriter, NumberType};
 use super::store::{
-    FamilyShape, Labels, MetricFamily, MetricStore, MonitorCounts, OPEN_HELP, SeriesValue, UP_HELP,
+    FamilyShape, MetricFamily, MetricStore, MonitorCounts, OPEN_HELP, SeriesValue, UP_HELP,
 };
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{

@@ -1,76 +1,56 @@
-//! Measurements of tables that a script builds itself, from what is printed of them: their columns
-//! have no declared key.
+//! The labels of a series, from the keys of a row.
 
-use crate::base::report::draw::{Cell, Column, Report, Table};
-use crate::base::report::metric::{MetricKind, MetricRow, MetricTable};
+use super::names::label_name;
+use crate::base::report::metric::MetricRow;
+use crate::base::text::escape;
+use std::collections::HashMap;
+use std::sync::Arc;
 
-/// Columns of numbers that name a thing instead of measuring it.
-const IDS: &[&str] = &["cpu", "pid", "tid", "ppid", "node", "irq", "prio", "fd", "major", "minor"];
+/// Maximum length of a label's value, in bytes.
+const LABEL_BYTES: usize = 256;
 
-/// Returns the measurements of the tables in a report, except those in `measured`, whose aggregates
-/// were measured themselves.
-pub fn tables_of_reports(parts: &[Report], measured: &[MetricTable]) -> Vec<MetricTable> {
-    let own = parts.iter().filter_map(|part| match part {
-        Report::Table(table) if measured.iter().all(|one| one.name != table.name) => Some(table),
-        _ => None,
-    });
-    own.map(measure).collect()
-}
+/// Labels of a series: names and values.
+pub(super) type Labels = Vec<(Arc<str>, Box<str>)>;
 
-fn measure(table: &Table) -> MetricTable {
-    let cells = |at: usize| table.rows.iter().filter_map(move |row| row.get(at));
-    let kinds: Vec<MetricKind> =
-        (table.columns.iter().enumerate()).map(|(at, column)| kind(column, cells(at))).collect();
-    let with = |wanted: &[MetricKind]| -> Vec<usize> {
-        (0..kinds.len()).filter(|at| kinds.get(*at).is_some_and(|k| wanted.contains(k))).collect()
-    };
-    let (labels, numbers) =
-        (with(&[MetricKind::Label]), with(&[MetricKind::Counter, MetricKind::Gauge]));
-    let key = |at: &usize| table.columns.get(*at).map_or(String::new(), |c| c.key.clone());
-    let kind_at = |at: &usize| kinds.get(*at).copied().unwrap_or_default();
-    MetricTable {
-        name: table.name.clone(),
-        labels: labels.iter().map(key).collect(),
-        columns: numbers.iter().map(|at| (key(at), kind_at(at))).collect(),
-        distribution: None,
-        adds_up: false,
-        rows: (table.rows.iter())
-            .map(|row| MetricRow {
-                labels: labels.iter().map(|at| row.get(*at).map_or(String::new(), text)).collect(),
-                values: numbers.iter().map(|at| row.get(*at).and_then(number)).collect(),
-                distribution: None,
-            })
-            .collect(),
+/// Returns names for the labels, each once.
+pub(super) fn label_names(keys: &[String]) -> Vec<Arc<str>> {
+    let mut names: Vec<Arc<str>> = Vec::new();
+    for key in keys {
+        let mut name = label_name(key);
+        while names.iter().any(|other| **other == *name) {
+            name.push('_');
+        }
+        names.push(name.into());
     }
+    names
 }
 
-/// Returns how a column becomes a metric.
-fn kind<'a>(column: &Column, mut cells: impl Iterator<Item = &'a Cell>) -> MetricKind {
-    match column.metric {
-        MetricKind::Inferred if IDS.contains(&column.key.as_str()) => MetricKind::Label,
-        MetricKind::Inferred => match cells.find(|cell| !matches!(cell, Cell::Empty)) {
-            Some(Cell::Text(_) | Cell::Bool(_)) => MetricKind::Label,
-            Some(Cell::Int(_) | Cell::Num(_)) => MetricKind::Gauge,
-            Some(Cell::Stack { .. } | Cell::Empty) | None => MetricKind::Omitted,
-        },
-        kind => kind,
+/// Returns the labels of a row.
+pub(super) fn labels(names: &[Arc<str>], row: &MetricRow) -> Labels {
+    names.iter().zip(&row.labels).map(|(name, value)| (name.clone(), label(value))).collect()
+}
+
+/// Returns the value of a label: the text as tables show it, because metrics are read in terminals,
+/// too.
+fn label(text: &str) -> Box<str> {
+    if !text.chars().any(escape::harmful) {
+        return clip(text).into();
     }
+    let mut shown = Vec::new();
+    escape::push_shown(&mut shown, text.as_bytes());
+    clip(&String::from_utf8_lossy(&shown)).into()
 }
 
-fn text(cell: &Cell) -> String {
-    match cell {
-        Cell::Int(value) => value.to_string(),
-        Cell::Num(value) => value.to_string(),
-        Cell::Bool(value) => value.to_string(),
-        Cell::Text(text) => text.clone(),
-        Cell::Empty | Cell::Stack { .. } => String::new(),
-    }
+/// Returns the beginning of a text, at most [`LABEL_BYTES`] long.
+fn clip(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(LABEL_BYTES)).unwrap_or_default()
 }
 
-fn number(cell: &Cell) -> Option<f64> {
-    match cell {
-        Cell::Int(value) => Some(*value as f64),
-        Cell::Num(value) => Some(*value),
-        _ => None,
+/// Adds a label with the number of the row if another row of the interval has the same labels.
+pub(super) fn number_repeated(repeated: &mut HashMap<Labels, u32>, labels: &mut Labels) {
+    let times = repeated.entry(labels.clone()).or_insert(0);
+    *times += 1;
+    if *times > 1 {
+        labels.push(("row".into(), times.to_string().into()));
     }
 }

@@ -4,7 +4,7 @@
 //! The messages are those of `io.prometheus.client` (metrics.proto of the Prometheus client model),
 //! as prometheus-client encodes them; a test compares the two.
 
-use super::store::Labels;
+use super::labels::Labels;
 use prost::encoding::{WireType, encode_key, encode_varint};
 
 /// The type of a family of numbers: a number of `MetricType`, and the field of `Metric` with the

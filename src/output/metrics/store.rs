@@ -1,11 +1,10 @@
 //! Families and their series, over all intervals.
 
 use super::exponential::{self, ExponentialBuckets};
-use super::names::{MetricUnit, family_name, identifier, label_name, split_unit, unit_of};
+use super::labels::{Labels, label_names, labels, number_repeated};
+use super::names::{MetricUnit, family_name, identifier, split_unit, unit_of};
 use crate::base::report::coverage::Coverage;
-use crate::base::report::metric::{
-    Distribution, DistributionShape, MetricKind, MetricRow, MetricTable,
-};
+use crate::base::report::metric::{Distribution, DistributionShape, MetricKind, MetricTable};
 use indexmap::IndexMap;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -20,9 +19,6 @@ const FAMILIES: usize = 1000;
 /// several.
 const BUCKETS: usize = 64;
 
-/// Maximum length of a label's value, in bytes.
-const LABEL_BYTES: usize = 256;
-
 /// Value of each label of the series that has what exceeds the limit.
 const OTHER: &str = "(other)";
 
@@ -35,9 +31,6 @@ pub(in crate::output) const UP_HELP: &str =
 
 /// Help of the number of open starts in the coverage of a monitor.
 pub(in crate::output) const OPEN_HELP: &str = "Starts that are open now";
-
-/// Labels of a series: names and values.
-pub(super) type Labels = Vec<(Arc<str>, Box<str>)>;
 
 /// The measurements of one interval of one monitor.
 #[derive(Clone, Debug)]
@@ -348,37 +341,6 @@ impl SeriesValue {
             }
             _ => {}
         }
-    }
-}
-
-/// Returns names for the labels, each once.
-fn label_names(keys: &[String]) -> Vec<Arc<str>> {
-    let mut names: Vec<Arc<str>> = Vec::new();
-    for key in keys {
-        let mut name = label_name(key);
-        while names.iter().any(|other| **other == *name) {
-            name.push('_');
-        }
-        names.push(name.into());
-    }
-    names
-}
-
-fn labels(names: &[Arc<str>], row: &MetricRow) -> Labels {
-    names.iter().zip(&row.labels).map(|(name, value)| (name.clone(), clip(value).into())).collect()
-}
-
-/// Returns the beginning of a text, at most [`LABEL_BYTES`] long.
-fn clip(text: &str) -> &str {
-    text.get(..text.floor_char_boundary(LABEL_BYTES)).unwrap_or_default()
-}
-
-/// Adds a label with the number of the row if another row of the interval has the same labels.
-fn number_repeated(repeated: &mut HashMap<Labels, u32>, labels: &mut Labels) {
-    let times = repeated.entry(labels.clone()).or_insert(0);
-    *times += 1;
-    if *times > 1 {
-        labels.push(("row".into(), times.to_string().into()));
     }
 }
 

@@ -91,10 +91,10 @@ fn coverage_is_exported_beside_the_families() {
 }
 
 #[test]
-fn a_label_that_contains_quotes_and_newlines_stays_one_line() {
+fn a_label_has_its_text_as_tables_show_it() {
     let name = "a\"b\\c\nd\u{1b}[31m";
     let text = exposed(vec![vec![table("kv", &[("n", MetricKind::Counter)], &[(name, &[1.0])])]]);
-    assert_has(&text, "perilune_page_faults_n_total{comm=\"a\\\"b\\\\c\\nd\u{1b}[31m\"} 1");
+    assert_has(&text, "perilune_page_faults_n_total{comm=\"a\\\"b\\\\c\\\\nd\\\\x1b[31m\"} 1");
 }
 
 #[test]

@@ -243,6 +243,15 @@ impl Draw for LoggedOutput {
         self.inner.event(event);
     }
 
+    fn keeps_events(&self) -> bool {
+        true
+    }
+
+    fn drawn_event(&mut self, event: &mut EventLine<'_>) {
+        self.log_event(event);
+        self.inner.drawn_event(event);
+    }
+
     fn report(&mut self, stamp: Stamp, parts: &[Report]) {
         for part in parts {
             if let Report::Row(row) = part {

@@ -27,6 +27,11 @@ impl OtlpUrl {
         let (scheme, authority) = (uri.scheme_str(), uri.authority());
         let is_http = scheme == Some("http") && authority.is_some();
         ensure!(is_http, "`{text}` is not http://HOST[:PORT][/PATH]; {example}");
+        let host = authority.map_or("", |authority| authority.host());
+        let has_port = authority.is_some_and(|authority| authority.as_str() != host);
+        // A port that is not a number of 16 bits would be taken as 80.
+        let is_port = uri.port_u16().is_some_and(|port| port != 0);
+        ensure!(is_port || !has_port, "`{text}`: the port is a number from 1 to 65535; {example}");
         ensure!(uri.query().is_none(), "`{text}`: a query is not supported; {example}");
         Ok(OtlpUrl(text.trim_end_matches('/').to_owned()))
     }
@@ -57,6 +62,11 @@ mod tests {
         assert!(why("127.0.0.1:4318").contains("for example http://127.0.0.1:4318"));
         assert!(why("ftp://x").contains("is not http://HOST"));
         assert!(why("http://a b").contains("is not a URL"));
+        for port in ["99999", "0", "x", ""] {
+            let [v4, v6] = ["127.0.0.1", "[::1]"].map(|host| why(&format!("http://{host}:{port}")));
+            assert!(v4.contains("port") || v4.contains("is not a URL"), "{v4}");
+            assert!(v6.contains("port") || v6.contains("is not a URL"), "{v6}");
+        }
         for scheme in ["http", "https", "ftp"] {
             let why = why(&format!("{scheme}://root:secret@x"));
             assert!(why.contains("omit it") && !why.contains("secret"), "{why}");

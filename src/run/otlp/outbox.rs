@@ -13,6 +13,8 @@ const BYTES: usize = 32 << 20;
 /// Timeout of a request.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
+/// End of the reason of a failure after which the data are sent again.
+pub(super) const RETRYING: &str = "; retrying";
 /// Pause after the first failure; it doubles up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
@@ -168,7 +170,7 @@ impl Outbox {
 fn result_of(signal: OtlpSignal, answer: std::io::Result<HttpAnswer>) -> RequestResult {
     let answer = match answer {
         Ok(answer) => answer,
-        Err(why) => return RequestResult::Retry { why: format!("{why}; retrying"), after: None },
+        Err(why) => return RequestResult::Retry { why: format!("{why}{RETRYING}"), after: None },
     };
     match answer.status {
         200..=299 => match signal.rejected(&answer.body) {
@@ -179,7 +181,7 @@ fn result_of(signal: OtlpSignal, answer: std::io::Result<HttpAnswer>) -> Request
             None => RequestResult::Delivered { rejected: 0, why: None },
         },
         status @ (429 | 502 | 503 | 504) => {
-            let why = format!("the receiver answered {status}; retrying");
+            let why = format!("the receiver answered {status}{RETRYING}");
             RequestResult::Retry { why, after: answer.retry_after }
         }
         status => {

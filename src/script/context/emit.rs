@@ -115,14 +115,15 @@ impl RunContext {
         if self.hides(slot) {
             return;
         }
-        if self.is_only_counted(slot, chain, &extras) {
+        let is_drawn = self.add_to_pictures(slot, chain, &extras);
+        if is_drawn && !self.keeps_events {
             return;
         }
         let chain = if self.no_stacks { &[] } else { chain };
         if self.takes_records && extras.is_empty() && self.emit_record(slot, raw, chain) {
             return;
         }
-        self.emit_line(slot, raw, chain, extras);
+        self.emit_line(slot, raw, chain, extras, is_drawn);
     }
 
     /// Prints an event without reading its fields. Returns false if the event or the output needs
@@ -159,9 +160,16 @@ impl RunContext {
         is_printed
     }
 
-    /// Prints an event with all that is known about it.
+    /// Prints an event with all that is known about it, or only keeps it if it is drawn.
     #[inline(never)]
-    fn emit_line(&mut self, slot: &Slot, raw: &[u8], chain: &[u64], extras: EmitExtras<'_>) {
+    fn emit_line(
+        &mut self,
+        slot: &Slot,
+        raw: &[u8],
+        chain: &[u64],
+        extras: EmitExtras<'_>,
+        is_drawn: bool,
+    ) {
         let Some(role) = self.printed_role(slot.ev as usize) else { return };
         let event = &role.event;
         let stack = self.name_frames(slot, chain);
@@ -185,7 +193,7 @@ impl RunContext {
         };
         let period = role.is_counter.then_some(slot.period);
         self.printed += 1;
-        self.out.event(&mut EventLine {
+        let line = &mut EventLine {
             stamp: self.clock.stamp(self.clock.clock_ns(slot.time)),
             comm: until_nul(&comm),
             pid: slot.pid,
@@ -205,7 +213,12 @@ impl RunContext {
             extra: weighed.as_deref().unwrap_or(extras.extra),
             detail: extras.detail,
             stack: &stack,
-        });
+        };
+        if is_drawn {
+            self.out.drawn_event(line);
+        } else {
+            self.out.event(line);
+        }
         self.frames = stack;
         self.fields = emptied(fields, ("", Value::Int(0)));
         // A closed output is detected at the next report.
@@ -222,13 +235,16 @@ impl RunContext {
         })
     }
 
-    /// Adds an event that is printed to the heat map. Returns whether it was only counted, with its
-    /// stack, because the run draws a flame graph of the printed events instead.
-    fn is_only_counted(&mut self, slot: &Slot, chain: &[u64], extras: &EmitExtras<'_>) -> bool {
+    /// Adds an event to the heat map, and its stack to the flame graph, if the run draws them.
+    /// Returns whether the event is drawn instead of printed: in the flame graph, or as it is in
+    /// the timeline, which has the events that handlers receive.
+    fn add_to_pictures(&mut self, slot: &Slot, chain: &[u64], extras: &EmitExtras<'_>) -> bool {
         if extras.detail.is_none() {
             self.heats.emitted.iter_mut().for_each(|heat| heat.add(slot.time));
         }
-        let Some(counts) = &self.flame_counts else { return false };
+        let Some(counts) = &self.flame_counts else {
+            return self.timeline.is_some() && extras.is_empty();
+        };
         if !chain.is_empty() {
             let comm = self.comm_of_slot(slot);
             counts.add(until_nul(&comm), self.stack_of(slot, chain), extras.extra);

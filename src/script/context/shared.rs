@@ -56,6 +56,7 @@ impl SharedContext {
     pub fn set_output(&self, out: Box<dyn Draw>) {
         self.with(|context| {
             context.takes_records = out.takes_records();
+            context.keeps_events = out.keeps_events();
             context.out = out;
         });
     }

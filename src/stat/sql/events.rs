@@ -1,8 +1,9 @@
 //! How a database reads the events of the run: the host knows their formats and tasks.
 
+use super::value::text_parameter;
 use crate::base::event::value::Value;
 use crate::stat::leaf::BorrowedEvent;
-use rusqlite::types::{ToSqlOutput, Value as Owned, ValueRef};
+use rusqlite::types::{ToSqlOutput, Value as Owned};
 use std::cell::RefCell;
 use std::collections::HashSet;
 
@@ -41,7 +42,7 @@ impl<'a> SqlSample<'a> {
             integer(self.cpu.into()),
             integer(self.pid.into()),
             integer(self.tid.into()),
-            ToSqlOutput::Borrowed(ValueRef::Text(self.comm)),
+            text_parameter(self.comm),
         ]
     }
 }

@@ -240,7 +240,7 @@ impl SqlSource for Growing {
     }
 
     fn read(&self, _: &BorrowedEvent<'_>, visit: &mut events::VisitEvent<'_>) {
-        let sample = SqlSample { time_ns: 5, cpu: 1, pid: 300, tid: 300, comm: b"bash" };
+        let sample = SqlSample { time_ns: 5, cpu: 1, pid: 300, tid: 300, comm: b"a\xff" };
         visit(&sample, &mut std::iter::empty());
     }
 
@@ -251,6 +251,16 @@ impl SqlSource for Growing {
     fn comm(&self, _: u32) -> String {
         String::new()
     }
+}
+
+#[test]
+fn text_that_is_not_utf8_is_stored_escaped() {
+    let events = Rc::new(SqlEvents::default());
+    events.read_from(Box::new(Growing(Rc::new(RefCell::new(vec!["a:call".to_owned()])))));
+    let mut store = SqlStore::open("SELECT hex(_comm) FROM call", &events, 1000, 1 << 30).unwrap();
+    add(&mut store, 1);
+    let bytes: String = b"a\\xff".iter().map(|byte| format!("{byte:02X}")).collect();
+    assert_eq!(store.result(|| false).unwrap().rows, [[Cell::Text(bytes)]]);
 }
 
 #[test]

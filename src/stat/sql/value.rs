@@ -2,7 +2,9 @@
 
 use crate::base::event::value::Value;
 use crate::base::text::digits;
+use crate::base::text::message::utf8;
 use rusqlite::types::{ToSql, ToSqlOutput, Value as Owned, ValueRef};
+use std::borrow::Cow;
 
 /// A field's value. SQLite has signed 64-bit integers only: larger unsigned values are their
 /// negative counterparts; an array is text, `[1,2]`.
@@ -15,7 +17,7 @@ impl ToSql for SqlParameter<'_> {
             Value::Int(value) => integer(*value),
             Value::Uint(value) | Value::Pointer(value) => integer(value.cast_signed()),
             Value::Float(value) => ToSqlOutput::Owned(Owned::Real(*value)),
-            Value::Text(text) => ToSqlOutput::Borrowed(ValueRef::Text(text)),
+            Value::Text(text) => text_parameter(text),
             Value::Bytes(bytes) => ToSqlOutput::Borrowed(ValueRef::Blob(bytes)),
             Value::Array { .. } => {
                 let mut text = vec![b'['];
@@ -29,6 +31,15 @@ impl ToSql for SqlParameter<'_> {
                 ToSqlOutput::Owned(Owned::Text(String::from_utf8_lossy(&text).into_owned()))
             }
         })
+    }
+}
+
+/// Returns a text. SQLite stores any bytes, but other programs do not read a column of text that is
+/// not UTF-8.
+pub(super) fn text_parameter(text: &[u8]) -> ToSqlOutput<'_> {
+    match utf8(text) {
+        Cow::Borrowed(text) => ToSqlOutput::Borrowed(ValueRef::Text(text.as_bytes())),
+        Cow::Owned(text) => ToSqlOutput::Owned(Owned::Text(text)),
     }
 }
 
