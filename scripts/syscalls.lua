@@ -1,7 +1,8 @@
 --- Latency and errors of system calls, by call.
 -- Calls without one of their two events are in a table of their own: exit and exit_group do not
--- return, the execve of a COMMAND began before its events were enabled, and an execve by another
--- thread than the first one of its process returns in the first one.
+-- return, nor does rt_sigreturn, which ends a signal handler and continues the interrupted code;
+-- the execve of a COMMAND began before its events were enabled, and an execve by another thread
+-- than the first one of its process returns in the first one.
 -- With --than, a call of a descriptor has `file_now`, the file that the descriptor is when the line
 -- is printed, and the common calls have their flags, operations and signals by name. System calls
 -- of 32-bit programs have other numbers and are shown with the names of 64-bit calls.
@@ -27,8 +28,10 @@ local m = monitor {
 }
 
 function m.init(opt)
-  local filter = calls_by_name.filter(opt.only, opt.not_)
-  local function stage(event) return { filter and ("%s/%s/"):format(event, filter) or event } end
-  measure({ stage "raw_syscalls:sys_enter", stage "raw_syscalls:sys_exit" }, opt)
+  local enter, exit = calls_by_name.filter(opt.only, opt.not_)
+  local function stage(event, filter)
+    return { filter and ("%s/%s/"):format(event, filter) or event }
+  end
+  measure({ stage("raw_syscalls:sys_enter", enter), stage("raw_syscalls:sys_exit", exit) }, opt)
 end
 return m

@@ -34,26 +34,40 @@ end
 ---@return string
 function calls_by_name.only(list) return calls_by_name.filter(list) or "" end
 
---- Returns the filter of `raw_syscalls` events that selects the calls of --only and --not, both
---- lists of names and globs; nil if neither is given.
+--- Returns the numbers that the exits of calls have. rt_sigreturn restores the registers of the
+--- interrupted code, and its exit has the number -1.
+local function exits_of(numbers)
+  local exits, sigreturn = { unpack(numbers) }, calls_by_name.numbers("--only", "rt_sigreturn")[1]
+  for _, number in ipairs(numbers) do
+    if number == sigreturn then exits[#exits + 1] = -1 end
+  end
+  return exits
+end
+
+--- Returns the filters of raw_syscalls:sys_enter and raw_syscalls:sys_exit that select the calls of
+--- --only and --not, both lists of names and globs; nil if neither is given.
 ---@param only? string
 ---@param except? string
----@return string?
+---@return string? enter
+---@return string? exit
 function calls_by_name.filter(only, except)
-  local terms = {}
-  local function join(option, list, operator, joined)
-    if not list then return end
-    local each = {}
-    for i, number in ipairs(calls_by_name.numbers(option, list)) do
-      each[i] = ("id %s %d"):format(operator, number)
+  local function filter(only_numbers, except_numbers)
+    local terms = {}
+    local function join(numbers, operator, joined)
+      if not numbers then return end
+      local each = {}
+      for i, number in ipairs(numbers) do each[i] = ("id %s %d"):format(operator, number) end
+      terms[#terms + 1] = "(" .. table.concat(each, joined) .. ")"
     end
-    terms[#terms + 1] = "(" .. table.concat(each, joined) .. ")"
+    join(only_numbers, "==", " || ")
+    join(except_numbers, "!=", " && ")
+    local text = table.concat(terms, " && ")
+    if #text > LONGEST then error("--only, --not: too many system calls; name fewer", 0) end
+    return text ~= "" and text or nil
   end
-  join("--only", only, "==", " || ")
-  join("--not", except, "!=", " && ")
-  local filter = table.concat(terms, " && ")
-  if #filter > LONGEST then error("--only, --not: too many system calls; name fewer", 0) end
-  return filter ~= "" and filter or nil
+  local selected = only and calls_by_name.numbers("--only", only)
+  local omitted = except and calls_by_name.numbers("--not", except)
+  return filter(selected, omitted), filter(selected and exits_of(selected), omitted)
 end
 
 return calls_by_name

@@ -36,11 +36,12 @@ local function measure(groups, opt)
   local errors = kv { { "syscall", syscall_name }, { "error", errno_name }, count = "errors" }
   local unpaired = kv { { "syscall", syscall_name },
     { "unpaired", function(why) return UNPAIRED[why] end }, count = "calls" }
-  local ends = ("id == %d || id == %d"):format(number_of "exit", number_of "exit_group")
+  local ends = ("id == %d || id == %d || id == %d"):format(number_of "exit",
+    number_of "exit_group", number_of "rt_sigreturn")
   local began = ("(id == %d || id == %d) && ret == 0"):format(number_of "execve",
     number_of "execveat")
   calls:between(enter, exit, {
-    -- Another number is the return from a signal handler.
+    -- The exit of rt_sigreturn has the number -1: it ends its start and is not measured.
     key = "_tid", same = "id", rows = { "_tid", "id" }, threads = true,
     longer = opt.only_than, keep = than, age = opt.max_age, pair = beside,
     needs = opt.than and "--than prints records" or than and "--only-than needs records"

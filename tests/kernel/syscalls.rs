@@ -1,10 +1,14 @@
 //! syscalls: calls selected by name, and calls without a return.
 
-use crate::{functions::Program, live::live_tests, load};
+use crate::functions::{Program, next_line};
+use crate::live::live_tests;
+use crate::load;
+use crate::tool::{Run, Tool};
 
 live_tests! {
     only_the_selected_calls_are_counted,
     a_call_that_does_not_return_is_counted,
+    returns_from_signal_handlers_are_counted_wherever_calls_are_paired,
     arguments_of_common_calls_have_the_names_of_their_values,
     a_call_is_printed_with_its_parameters_and_its_result,
 }
@@ -102,4 +106,48 @@ fn a_call_that_does_not_return_is_counted() {
     let rows = run.of("row").filter(|row| row["unpaired"] == "does not return");
     let calls: u64 = rows.filter_map(|row| row["calls"].as_u64()).sum();
     assert_eq!(calls, 21, "{:?}", run.objects);
+}
+
+/// Waits for a line if it has an argument, and raises a handled signal 1000 times.
+const SIGNALS: &str = r#"
+#include <signal.h>
+#include <unistd.h>
+static void handle(int number) { (void)number; }
+int main(int count, char **words) {
+    char go;
+    (void)words;
+    if (count > 1 && read(0, &go, 1) != 1) return 1;
+    signal(SIGUSR1, handle);
+    for (int i = 0; i < 1000; i++) kill(getpid(), SIGUSR1);
+    return 0;
+}
+"#;
+
+/// Asserts that a run has 1000 calls of rt_sigreturn, all without a return, and missed none.
+fn has_all_sigreturns(run: &Run, args: &[&str]) {
+    let is_unpaired = |row: &&serde_json::Value| row["unpaired"] == "does not return";
+    let rows = run.of("row").filter(|row| row["syscall"] == "rt_sigreturn").filter(is_unpaired);
+    let calls: u64 = rows.filter_map(|row| row["calls"].as_u64()).sum();
+    assert_eq!(calls, 1000, "{args:?}: {:?}", run.objects);
+    assert_eq!(run.sum("calls", "syscall", "rt_sigreturn"), 1000, "{args:?}: {:?}", run.objects);
+    assert_eq!(run.coverage()["unmatched"], 0, "{args:?}: {}", run.coverage());
+    run.is_complete();
+}
+
+fn returns_from_signal_handlers_are_counted_wherever_calls_are_paired() {
+    let program = Program::of(SIGNALS, &[]);
+    for place in ["kernel", "user"] {
+        for selected in [["--only", "rt_sig*,kill"], ["--not", "getpid"]] {
+            let args = [&["syscalls", "--where", place], &selected[..]].concat();
+            has_all_sigreturns(&program.with_arguments(&args, &[]), &args);
+            let mut child = program.waiting(1, 0);
+            program.wait_for_exec(child.id());
+            let pid = child.id().to_string();
+            let args = [&args[..], &["-p", &pid]].concat();
+            let tool = Tool::attach(&args);
+            next_line(&mut child);
+            assert!(child.wait().expect("our own child can be waited for").success());
+            has_all_sigreturns(&tool.finish(), &args);
+        }
+    }
 }
