@@ -358,15 +358,14 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Handles `stop` called by a handler that runs in the background.
+    /// Handles `stop` called by a handler or timer in the background, and the end of Lua's memory.
     fn stopped_by_itself(&mut self) {
         if !self.prompt.has_enough() {
             return;
         }
         let stopped = self.prompt.take_stop();
         if stopped.is_some() && self.source.all_off(&mut self.prompt).is_ok() {
-            let text =
-                "stopped by a handler: all events are off; `on` of an event turns it on again";
+            let text = "stopped: all events are off; `on` of an event turns it on again";
             self.prompt.host.context().note(Level::Info, text);
         }
     }

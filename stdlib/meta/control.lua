@@ -18,8 +18,10 @@ function alert(spec) end
 ---@param ... any
 function note(format, ...) end
 
---- Ends the run after this batch of events, with its report, and prints why: `stop "found it"`.
----@param why? string
+--- Ends the run after this batch of events, with its report, and prints why: `stop "found it"`. In
+--- a handler at a prompt, switches all events off. A line of a prompt ends a monitor that `run`
+--- started, by its number or name: `stop(1)`, `:stop task-state`.
+---@param why? string|integer
 function stop(why) end
 
 --- Calls the function once per period: `every("10s", function(time) … end)`. If it returns a

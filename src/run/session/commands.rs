@@ -11,7 +11,7 @@ const COMMANDS: [(&str, &str, &str); 10] = [
     (":jobs", "", "list the monitors that run"),
     (":lost", "", "show the numbers of events seen and lost"),
     (":save ", "NAME", "write the definitions of the session as a monitor"),
-    (":stop ", "N", "end a monitor that run started"),
+    (":stop ", "N|NAME", "end a monitor that run started"),
 ];
 
 /// Returns the commands as they are completed.

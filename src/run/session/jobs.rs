@@ -135,6 +135,27 @@ impl Session<'_> {
         Ok(String::new())
     }
 
+    /// Returns the number of the monitor that the argument of `stop` selects: its number or name.
+    ///
+    /// # Errors
+    /// It is another value, or the name is not that of exactly one monitor.
+    pub(super) fn job_number(&self, what: &Value) -> anyhow::Result<usize> {
+        let name = match what {
+            Value::Integer(number) => return Ok(usize::try_from(*number).unwrap_or(0)),
+            Value::Number(number) => return Ok(*number as usize),
+            Value::String(name) => name.to_string_lossy(),
+            _ => bail!("stop takes the number or the name of a monitor; `jobs` lists them"),
+        };
+        let named = self.prompt.jobs().iter().filter(|job| job.name == name);
+        match *named.map(|job| job.number).collect::<Vec<_>>() {
+            [number] => Ok(number),
+            [] => bail!("stop: there is no monitor '{name}'; `jobs` lists them"),
+            _ => {
+                bail!("stop: several monitors are named '{name}'; pass a number: `jobs` lists them")
+            }
+        }
+    }
+
     /// `stop(n)`: ends a monitor, with its report.
     ///
     /// # Errors

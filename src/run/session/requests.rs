@@ -109,7 +109,7 @@ pub(super) fn answer(
             started => started,
         },
         "stop" => {
-            let number = number(arg(0)).unwrap_or(0.0) as usize;
+            let number = session.job_number(arg(0))?;
             return session.stop_job(number).map(|()| Value::Nil);
         }
         "jobs" => session.list_jobs(),

@@ -266,10 +266,11 @@ for name, at_once in next, {
   end
 end
 
---- stop(n): ends a monitor that `run` started. Outside a line it is the scripts' own function.
+--- stop(n | "NAME"): ends a monitor that `run` started. Outside a line it is the scripts' own
+--- function.
 local end_run = env.stop
 function words.stop(what)
-  if running() == line and type(what) == "number" then return (ask("stop", what)) end
+  if running() == line then return (ask("stop", what)) end
   return end_run(what)
 end
 

@@ -8,6 +8,7 @@ live_tests! {
     a_handler_set_later_gets_records,
     a_filter_set_later_limits_the_count,
     a_monitor_in_the_background_counts_in_the_kernel,
+    a_monitor_is_stopped_by_its_name_and_others_go_on,
     a_table_of_two_events_is_counted_while_both_are_on,
 }
 
@@ -112,6 +113,24 @@ fn a_monitor_in_the_background_counts_in_the_kernel() {
     assert!(report.lines().any(|line| line.contains("321")), "{report}");
     assert!(!is_counted_in_the_kernel(&mut session));
     assert_eq!(session.end(), 0);
+}
+
+fn a_monitor_is_stopped_by_its_name_and_others_go_on() {
+    let first = NO_FILES[11] + 5;
+    let mut session = Session::heard(&[]);
+    session.ask(&declared(first));
+    session.ask("p:on()");
+    let event = format!("syscalls:sys_enter_close/fd=={first}/key=fd/");
+    session.ask(&format!("run(\"top\", {{ event = \"{event}\", interval = 60000 }})"));
+    close_in_vain(first, 321);
+    assert!(session.ask(":stop tops").contains("stop: there is no monitor 'tops'"));
+    assert!(session.ask(":stop").contains("stop takes the number or the name of a monitor"));
+    let report = session.ask(":stop top");
+    assert!(report.lines().any(|line| line.contains("321")), "{report}");
+    assert!(session.ask(":jobs").contains("no monitor runs"));
+    close_in_vain(first, 100);
+    assert_eq!(session.ask(&count_of(first)), "421");
+    session.end();
 }
 
 fn a_table_of_two_events_is_counted_while_both_are_on() {
