@@ -39,7 +39,8 @@ const COMMAND: &str = "\
      run; with -i, there is one per interval instead. A run that ends first (Ctrl-C,\n\
      --duration, -N) sends SIGTERM to the COMMAND and exits with 0. Otherwise the\n\
      exit code is that of the COMMAND, or 128 plus the signal that ended it; 127 if\n\
-     it is not found, 126 if it cannot be executed, 125 if perilune itself fails.\n\
+     it is not found, 126 if it cannot be executed, 125 if perilune itself fails or\n\
+     a handler of the monitor failed (1 without a COMMAND).\n\
      Ctrl-C, SIGTERM and SIGHUP end the run, which prints its last report; SIGUSR1\n\
      and SIGUSR2 print a report at once.";
 
