@@ -1,4 +1,4 @@
-//! The end of a run: closing its events may take seconds, and is announced then.
+//! The end of a run, and of its tasks: closing its events may take seconds, and is announced then.
 
 use super::kernel_counts::KernelCounts;
 use crate::base::text::units::counted;
@@ -6,6 +6,8 @@ use crate::source::live::Live;
 use crate::source::open::probe_limit;
 use crate::sys::{signal, streams};
 
+/// The note about the end of all tasks that -p or -t watches.
+pub(super) const TASKS_ENDED: &str = "the watched tasks have ended";
 /// Closing is announced if it takes at least this long.
 const CLOSING_NOTE_MS: usize = 1000;
 /// Time that the kernel takes to close a tracepoint.

@@ -245,7 +245,7 @@ fn watch(
             None => tasks.is_some_and(|tids| live.have_ended(tids)),
         };
         if over && workload.is_none() {
-            host.context().note(Level::Info, "the watched tasks have ended");
+            host.context().note(Level::Info, closing::TASKS_ENDED);
         }
         let quit = show.handle_input(typed);
         if signal::take_report_request() {

@@ -15,7 +15,7 @@ use super::Outcome;
 use super::banner::print_banner;
 use super::catalog::MachineCatalog;
 use super::cgroups;
-use super::closing::close;
+use super::closing::{TASKS_ENDED, close};
 use super::exports::{ExportedInterval, Exports};
 use super::kernel_counts::KernelCounts;
 use super::live::{attach, coverage, not_opened, raise_priority};
@@ -162,7 +162,7 @@ impl ServedRun {
             self.live.wait((due / 1e6).clamp(0.0, pace.wait_ms()).ceil() as i32)?;
             let over = tasks.is_some_and(|tids| self.live.have_ended(tids));
             if over {
-                context.note(Level::Info, "the watched tasks have ended");
+                context.note(Level::Info, TASKS_ENDED);
             }
             if signal::take_report_request() {
                 self.schedule.ask(self.live.now());

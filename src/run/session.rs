@@ -45,6 +45,7 @@ use rate_limit::RateLimited;
 use source::SessionSource;
 
 use super::Outcome;
+use super::closing::TASKS_ENDED;
 use super::request::RunRequest;
 
 /// Initial number of roles. A single role takes a separate code path, which a session cannot use
@@ -87,6 +88,8 @@ struct Session<'a> {
     behind: bool,
     ended: bool,
     terminal: bool,
+    /// Whether the end of the watched tasks was reported.
+    has_noted_end: bool,
     /// Whether the prompt of a terminal is waiting for a line.
     typing: Rc<Cell<bool>>,
     ahead: SessionBoost,
@@ -143,6 +146,7 @@ pub fn run(
         unwritten: None,
         behind: false,
         ended: false,
+        has_noted_end: false,
         terminal,
         ahead: SessionBoost::default(),
         typing,
@@ -355,7 +359,16 @@ impl Session<'_> {
         if self.source.wait(if self.behind { 0.0 } else { due.max(0.0) })? {
             self.console.clear_wakeup();
         }
+        self.note_end();
         Ok(())
+    }
+
+    /// Reports the end of the watched tasks, once.
+    fn note_end(&mut self) {
+        if !self.has_noted_end && self.source.have_ended() {
+            self.has_noted_end = true;
+            self.prompt.host.context().note(Level::Info, TASKS_ENDED);
+        }
     }
 
     /// Handles `stop` called by a handler or timer in the background, and the end of Lua's memory.

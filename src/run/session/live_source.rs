@@ -310,6 +310,12 @@ impl LiveSource {
         Ok(())
     }
 
+    /// Returns whether the tasks of -p or -t were watched and have ended.
+    pub(super) fn have_ended(&self) -> bool {
+        let tasks = self.source_request.tasks.as_deref();
+        tasks.is_some_and(|tids| self.live.have_ended(tids))
+    }
+
     /// Returns whether only the tasks of -p, -t or --cgroup are watched.
     pub(super) fn watches_tasks(&self) -> bool {
         self.live.watches_tasks()

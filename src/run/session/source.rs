@@ -95,6 +95,11 @@ impl<'a> SessionSource<'a> {
         matches!(self, SessionSource::Live(live, _) if live.watches_tasks())
     }
 
+    /// Returns whether the tasks of -p or -t were watched and have ended.
+    pub(super) fn have_ended(&self) -> bool {
+        matches!(self, SessionSource::Live(live, _) if live.have_ended())
+    }
+
     /// Opens new events, switched off, and applies changed filters and handlers. On failure, the
     /// new events are closed, and their handlers and tables are freed.
     ///

@@ -18,6 +18,7 @@ live_tests! {
     run_delivers_declared_events_only_while_it_lasts,
     typed_lines_are_saved_as_a_monitor_that_runs,
     threads_of_the_session_are_named,
+    the_end_of_the_watched_process_is_noted_once,
     show_prints_interrupts_of_the_session_itself,
 }
 
@@ -266,5 +267,17 @@ fn show_prints_interrupts_of_the_session_itself() {
     let own = session.child.id().to_string();
     let is_ours = |line: &str| line.split_whitespace().any(|word| word == own);
     assert!(shown.lines().any(is_ours), "{shown}");
+    assert_eq!(session.end(), 0);
+}
+
+fn the_end_of_the_watched_process_is_noted_once() {
+    let mut watched = Command::new("cat").stdin(Stdio::piped()).spawn().expect("cat runs");
+    let mut session = Session::heard(&["-p", &watched.id().to_string()]);
+    assert_eq!(session.ask("probe(\"syscalls:sys_enter_close\", function() end)"), "");
+    assert_eq!(session.ask("run \"200ms\""), "");
+    drop(watched.stdin.take());
+    watched.wait().expect("our own child can be waited for");
+    assert_eq!(session.ask("run \"200ms\""), "perilune: note: the watched tasks have ended");
+    assert_eq!(session.ask("run \"200ms\""), "");
     assert_eq!(session.end(), 0);
 }
