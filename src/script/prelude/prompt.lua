@@ -122,6 +122,20 @@ local function waiting()
   return list
 end
 
+--- Raises an error unless `n` is a number of events that `what` can handle.
+local function check_number(what, n)
+  if type(n) ~= "number" or n < 1 or n % 1 ~= 0 then
+    error(("%s takes a whole number of events, 1 or more, not %s"):format(what, tostring(n)), 3)
+  end
+end
+
+local function has_events()
+  for _, e in next, exports.evsels do
+    if not e.gone then return true end
+  end
+  return false
+end
+
 local function deliver(time, count, list)
   local before = touched
   ask("deliver", time or false, count or false, list)
@@ -138,6 +152,12 @@ function words.run(what, options)
     return started
   end
   local is_count = type(what) == "number"
+  if is_count then
+    check_number("run(n)", what)
+    if not has_events() then
+      error("run(n) needs an event; declare one with evsel(\"sys:name\")", 2)
+    end
+  end
   deliver(not is_count and what or nil, is_count and what or nil, waiting())
 end
 
@@ -155,6 +175,7 @@ function words.show(selector, options)
   for name, value in pairs(options or {}) do
     if name == "n" then left = value elseif name ~= "time" then passed[name] = value end
   end
+  check_number("show: n", left)
   local ev = opened(selector, passed, function(e)
     if left > 0 and e._pid ~= hidden[e._event.id] then
       env.emit(e)
