@@ -32,7 +32,10 @@ function m.init(opt)
     p.ev, p.key = evsel(selectors[i], { stack = by_stack }), p.key or "_tid"
     keys.sums(p.values, p.ev, columns, p.first)
   end
-  local _, as, differ = keys.column(plan, plan.printkey and "number" or nil)
+  local _, as, differ = keys.column(plan)
+  if plan.printkey and as == "text" then
+    error("printkey= formats a number, and the key is text; omit printkey=", 0)
+  end
   local shown = plan.printkey and expr_of(plan.printkey, "key")
   local key_column = by_stack and { "STACK", stack_text }
     or { (plan.title or "pid"):upper(), shown, as = as }
