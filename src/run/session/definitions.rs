@@ -105,6 +105,12 @@ impl Definitions {
         let omitted = self.lines.iter().filter(|line| line.is_idle(is_off)).count();
         let failing = self.lines.iter().filter(|line| line.has_failed(is_off)).count() - omitted;
         if self.lines.iter().filter(|line| !line.opened.is_empty()).count() == omitted {
+            if omitted > 0 {
+                bail!(
+                    "save: the handlers of all events have failed; replace one with p:replace(f), \
+                     or declare another event"
+                );
+            }
             bail!("save: no event is declared; begin with probe(\"sys:name\", function(e) … end)");
         }
         let path = match name {

@@ -11,6 +11,7 @@ live_tests! {
     a_misspelt_field_is_reported_before_any_event_is_opened,
     a_misspelt_field_of_eval_is_reported_before_any_event_is_opened,
     a_failed_handler_is_not_saved_as_a_working_one,
+    nothing_is_saved_if_the_handlers_of_all_events_have_failed,
     a_count_whose_key_is_misspelt_leaves_no_event_behind,
     a_line_stops_at_its_mistake_and_a_refused_probe_leaves_no_state,
     a_line_that_other_lines_need_is_saved_although_its_handler_failed,
@@ -88,6 +89,21 @@ fn a_failed_handler_is_not_saved_as_a_working_one() {
     assert!(probe.starts_with("  -- probe(") && rest.ends_with("end)"), "{text}");
     // The other line may be needed, because it assigns a global.
     assert!(text.contains("\n  p = probe("), "{text}");
+    session.end();
+}
+
+fn nothing_is_saved_if_the_handlers_of_all_events_have_failed() {
+    let first = NO_FILES[9] + 5;
+    let mut session = Session::heard(&[]);
+    session.ask("n = 0");
+    session.ask(&format!(
+        "probe(\"syscalls:sys_enter_close/fd == {first}/\", function(e) n = 1 error \"bad\" end)"
+    ));
+    session.ask("n = 0");
+    close_in_vain(first, 1);
+    session.reaches("n", 1);
+    let why = session.ask(":save closes");
+    assert!(why.contains("save: the handlers of all events have failed"), "{why}");
     session.end();
 }
 
