@@ -1,7 +1,7 @@
 //! Functions that control and query the run: `stop every alert event_name cpus now
 //! per_thread some_tasks`.
 
-use mlua::{FromLua as _, Function, Table, Value};
+use mlua::{FromLua as _, Function, Value};
 
 use super::period::{Period, misuse};
 use super::registry::Registry;
@@ -50,8 +50,13 @@ fn stop(api: &Registry<'_>) -> mlua::Result<Function> {
 
 fn every(api: &Registry<'_>) -> mlua::Result<Function> {
     let (state, shared) = (api.state.clone(), api.shared.clone());
-    api.lua().create_function(move |_, (period, handler): (Period, Function)| {
-        let period = period.ns;
+    api.lua().create_function(move |lua, (period, handler): (Value, Value)| {
+        let Value::Function(handler) = handler else {
+            return Err(misuse(
+                "every takes a period and a function: every(\"1s\", function() … end)",
+            ));
+        };
+        let period = Period::from_lua(period, lua)?.ns;
         if state.borrow().evsels.borrow().sources.is_open() {
             return Err(misuse(
                 "every: this monitor uses a timer; the source of another monitor's events has \
@@ -69,7 +74,10 @@ fn every(api: &Registry<'_>) -> mlua::Result<Function> {
 
 fn alert(api: &Registry<'_>) -> mlua::Result<Function> {
     let (state, shared) = (api.state.clone(), api.shared.clone());
-    api.lua().create_function(move |lua, what: Table| {
+    api.lua().create_function(move |lua, what: Value| {
+        let Value::Table(what) = what else {
+            return Err(misuse("alert takes a table: alert { TEXT, key = …, every = … }"));
+        };
         let show = |value: Value| -> mlua::Result<Option<String>> {
             Ok(lua.coerce_string(value)?.map(|s| s.to_string_lossy()))
         };
