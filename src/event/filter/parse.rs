@@ -229,6 +229,11 @@ impl<'a> FilterParser<'a> {
             Some(_) => {
                 let word: String = rest.chars().take_while(|c| is_word(*c)).collect();
                 let message = match word.as_str() {
+                    _ if op == Op::Glob => {
+                        let ends = |c: char| c.is_whitespace() || "()&|".contains(c);
+                        let pattern = rest.split(ends).next().unwrap_or_default();
+                        format!("quote text: \"{pattern}\"")
+                    }
                     "" => "expected a number or quoted text".to_owned(),
                     _ => format!("`{word}` is not a number; quote text: \"{word}\""),
                 };

@@ -316,8 +316,9 @@ impl<'a> Reader<'a> {
     }
 
     /// Selects the error of a span to report: the expression's for syntax that only C has (a bare
-    /// value, calls, elements, arithmetic) and for misspelled fields; otherwise the error at the
-    /// later position, and the kernel's if both are at the same position.
+    /// value, calls, elements, arithmetic) and for misspelled fields; the kernel's for a pattern
+    /// without quotes; otherwise the error at the later position, and the kernel's if both are at
+    /// the same position.
     fn better(
         &self,
         kernel: SyntaxError,
@@ -327,6 +328,10 @@ impl<'a> Reader<'a> {
         let behind = self.of(&(kernel.fault.at..span.end));
         let end = behind.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
         let (word, next) = behind.split_at(end.unwrap_or(behind.len()));
+        let is_pattern = self.of(&(span.start..kernel.fault.at)).trim_end().ends_with('~');
+        if is_pattern && kernel.fault.at > span.start && !next.trim_start().starts_with('(') {
+            return kernel;
+        }
         let is_c = match behind.chars().next() {
             None => expression.fault.at < kernel.fault.at,
             Some(c) if "([+-*/%^?<>".contains(c) => true,

@@ -177,6 +177,8 @@ fn an_error_has_its_position_in_the_whole_filter() {
         fault("_tid && comm == nginx"),
         ("`nginx` is not a number; quote text: \"nginx\"".into(), 16)
     );
+    assert_eq!(fault("_tid && comm ~ *true"), ("quote text: \"*true\"".into(), 15));
+    assert_eq!(fault("comm ~ ngin* && _tid"), ("quote text: \"ngin*\"".into(), 7));
     assert_eq!(fault("_tid && pidd").1, 8);
     assert!(fault("_tid && pidd").0.contains("did you mean 'pid'"));
     assert_eq!(fault("_tid && (pid == 1").1, 8);
