@@ -15,12 +15,13 @@
 
 mod traced;
 
+use std::env;
 use std::ffi::{CString, OsString};
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
 use traced::HeldEnd;
@@ -172,7 +173,10 @@ impl Workload {
         }
         let error = io::Error::from_raw_os_error(i32::from_ne_bytes(errno));
         self.wait()?;
-        let text = format!("failed to run `{}`: {error}", self.command);
+        let mut text = format!("failed to run `{}`: {error}", self.command);
+        if error.kind() == io::ErrorKind::NotFound && has_file(&self.command) {
+            text.push_str("; the file exists, but its interpreter or loader is missing");
+        }
         Err(io::Error::new(error.kind(), text))
     }
 
@@ -266,6 +270,15 @@ impl Drop for Workload {
             let _ = self.try_wait();
         }
     }
+}
+
+/// Returns whether a command's file exists: at its path, or in a folder of `PATH`.
+fn has_file(command: &str) -> bool {
+    if command.contains('/') {
+        return Path::new(command).exists();
+    }
+    let folders = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&folders).any(|folder| folder.join(command).is_file())
 }
 
 /// Runs in the child: waits, then becomes the command. Makes only async-signal-safe calls.

@@ -5,6 +5,7 @@ use crate::sys::child::Workload;
 use crate::sys::live_tests::{needs_root, tracepoint};
 use crate::sys::tasks::threads_of;
 use std::ffi::OsString;
+use std::os::unix::fs::PermissionsExt as _;
 
 #[test]
 fn events_enabled_before_the_start_count_the_whole_workload() {
@@ -39,6 +40,18 @@ fn a_workload_that_cannot_be_run_is_reported_by_name() {
     assert_eq!(error.kind(), std::io::ErrorKind::PermissionDenied);
     assert!(Workload::prepare(&[]).is_err());
     assert!(Workload::prepare(&["a\0b".into()]).is_err());
+}
+
+#[test]
+fn a_script_whose_interpreter_is_missing_is_reported_as_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("script");
+    std::fs::write(&script, "#!/no/such/interpreter\n").unwrap();
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let error = Workload::prepare(&[script.into()]).unwrap().start().unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
+    let why = "; the file exists, but its interpreter or loader is missing";
+    assert!(error.to_string().ends_with(why), "{error}");
 }
 
 #[test]
