@@ -323,3 +323,15 @@ fn a_rotation_is_one_size_and_one_time() {
         );
     }
 }
+
+#[test]
+fn a_negative_value_is_refused_as_one() {
+    for words in [["signal", "--duration", "-1"], ["units", "-p", "-5"]] {
+        let wanted = format!(
+            "perilune: {0}: no option '{1}'; a value after a space must not be negative \
+             (perilune {0} --help lists them)",
+            words[0], words[2]
+        );
+        assert_eq!(refused(&words), wanted);
+    }
+}

@@ -96,6 +96,9 @@ pub fn parse_duration_with_unit(text: &str) -> Result<u64> {
 fn duration(text: &str, bare: Option<Unit>) -> Result<u64> {
     let (number, suffix) = split(text);
     let example = "for example 10ms, 1.5s or 500us";
+    if text.trim_start().starts_with('-') {
+        bail!("`{text}` is not a duration: it must not be negative; {example}");
+    }
     let unit = match suffix {
         "" => match bare {
             Some(bare) => bare,
@@ -289,7 +292,7 @@ mod tests {
             assert_eq!(parse_duration_with_unit(text).unwrap(), ns, "{text}");
         }
         assert!(error(parse_duration_with_unit("1")).contains("the unit is missing"));
-        assert!(error(parse_duration_with_unit("-1s")).contains("unknown unit `-1s`"));
+        assert!(error(parse_duration_with_unit("-1s")).contains("must not be negative"));
     }
 
     #[test]
@@ -302,7 +305,7 @@ mod tests {
         );
         assert!(parse("30%").contains("is a percentage, not a duration"));
         assert!(parse("").contains("does not begin with a number"));
-        assert!(parse("-5ms").contains("unknown unit `-5ms`"));
+        assert!(parse("-5ms").contains("must not be negative"));
         assert!(parse("1.2.3s").contains("does not begin with a number"));
         assert!(parse("18446744073709551615s").contains("at most 584 years"));
         assert!(parse("99999999999999999999999999999999999999999s").contains("at most 584 years"));

@@ -24,6 +24,7 @@ pub fn line(name: &str, lists: &str, options: &[OptionSpec], error: &clap::Error
     match error.kind() {
         ErrorKind::UnknownArgument => {
             let hint = match other_tools::hint(name, arg) {
+                _ if is_negative(arg) => "; a value after a space must not be negative".to_owned(),
                 none if none.is_empty() => nearest_option(arg, options),
                 hint => hint,
             };
@@ -41,6 +42,11 @@ pub fn line(name: &str, lists: &str, options: &[OptionSpec], error: &clap::Error
         ErrorKind::ArgumentConflict => format!("{name}: '{typed}' is given twice; give it once"),
         _ => format!("{name}: {} {lists}", first_line(error)),
     }
+}
+
+/// Returns whether an argument is a negative number, which clap takes for an option.
+fn is_negative(arg: &str) -> bool {
+    arg.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 fn nearest_option(arg: &str, options: &[OptionSpec]) -> String {
