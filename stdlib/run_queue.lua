@@ -19,8 +19,8 @@ function run_queue.watch(changes)
     length[cpu] = math.max(before + by, 0)
   end
   local function waits(e, tid, cpu)
-    waiting:open(tid, e, cpu)
-    add(cpu, e._time, 1)
+    -- One that begins while events are lost may end unseen: nothing would subtract it.
+    if waiting:open(tid, e, cpu) then add(cpu, e._time, 1) end
   end
   local function woken(e)
     local tid, cpu = e.pid, e.target_cpu

@@ -135,25 +135,25 @@ impl Pending {
         Pending { capacity: 0, room, kept_room, ..self }
     }
 
-    /// Opens a slot. The doubles are the key, the time and the values; `kinds` is as in
-    /// [`PendingState`], plus [`ONCE`]. Returns 0.
+    /// Opens a slot and returns whether it did. The doubles are the key, the time and the values;
+    /// `kinds` is as in [`PendingState`], plus [`ONCE`].
     #[inline]
-    pub fn open(&mut self, event: Option<BorrowedEvent<'_>>, doubles: &[f64], kinds: u32) -> u32 {
-        let [key, time, values @ ..] = doubles else { return 0 };
+    pub fn open(&mut self, event: Option<BorrowedEvent<'_>>, doubles: &[f64], kinds: u32) -> bool {
+        let [key, time, values @ ..] = doubles else { return false };
         if *time <= self.unsafe_until {
             self.starts += 1;
             self.losses.unsafe_ += 1;
-            return 0;
+            return false;
         }
         let key = Word::passed(*key, kinds & 1 != 0);
         let hash = hash(&[key]);
         let index = match self.find(hash, key) {
-            Some(_) if kinds & ONCE != 0 => return 0,
+            Some(_) if kinds & ONCE != 0 => return false,
             Some(outer) if self.shape.nested => match self.inside(hash, key, outer) {
                 Some(index) => index,
                 None => {
                     self.starts += 1;
-                    return 0;
+                    return false;
                 }
             },
             Some(index) => {
@@ -166,7 +166,7 @@ impl Pending {
         };
         self.starts += 1;
         self.link(index);
-        let Some(slot) = self.slots.get_mut(index as usize) else { return 0 };
+        let Some(slot) = self.slots.get_mut(index as usize) else { return false };
         slot.generation = slot.generation.wrapping_add(1);
         (slot.time, slot.key, slot.kinds, slot.open) = (*time, key, kinds & !ONCE, true);
         let start = index as usize * self.shape.values;
@@ -177,7 +177,7 @@ impl Pending {
         while self.oldest != index && self.is_too_old(self.oldest, *time) {
             self.evict_oldest();
         }
-        0
+        true
     }
 
     /// Closes a slot and returns whether there was one; [`Pending::closed`] then holds it.
@@ -375,7 +375,7 @@ impl Pending {
 
 impl EventLeaf for Pending {
     fn take_event(&mut self, event: Option<BorrowedEvent<'_>>, doubles: &[f64], flags: u32) -> u32 {
-        self.open(event, doubles, flags)
+        u32::from(self.open(event, doubles, flags))
     }
 }
 

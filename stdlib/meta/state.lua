@@ -33,18 +33,21 @@ local p = {}
 ---@field [string] any the values by name; assignable
 
 --- Stores the event's time and the values. An open state of the key is replaced and counted as
---- unmatched.
+--- unmatched. Returns false without storing anything if the event lies within a loss of events, or
+--- is nested too deeply. A script that counts open states by itself must count only stored ones.
 ---
 ---     asleep:open(e.prev_pid, e, e.prev_state)
 ---@param key number|string
 ---@param e perilune.Sample
 ---@param ... number|string
+---@return boolean
 function p:open(key, e, ...) end
 
---- Like `open`, but does not replace an open state of the key.
+--- Like `open`, but does not replace an open state of the key: returns false if there is one.
 ---@param key number|string
 ---@param e perilune.Sample
 ---@param ... number|string
+---@return boolean
 function p:open_once(key, e, ...) end
 
 --- Removes the key and returns its state, or nil.

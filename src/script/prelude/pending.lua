@@ -200,7 +200,7 @@ local function generate_open(object, plan, usage, flags)
       $checks
       if extra ~= nil then surplus(what) end
       kinds = kinds + $flags
-      local _ = leaf($passed)
+      return leaf($passed) ~= 0
     end]], { parameters = concat(parameters, ", "), check_key = CHECK_KEY,
     checks = concat(checks, "\n"), flags = flags, passed = concat(passed, ", ") })
   local function bad_value(i, value)

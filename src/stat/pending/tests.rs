@@ -95,6 +95,16 @@ fn a_loss_drops_the_slots_opened_before_it() {
 }
 
 #[test]
+fn a_slot_that_begins_while_events_are_lost_is_not_opened() {
+    let mut pending = pending(SHAPE);
+    pending.drop_before(4.0);
+    assert!(!pending.open(None, &[1.0, 4.0, 0.0], 0));
+    assert!(pending.open(None, &[1.0, 5.0, 0.0], 0));
+    assert!(!pending.open(None, &[1.0, 6.0, 0.0], ONCE), "it is already open");
+    assert_eq!((pending.len(), pending.losses().unsafe_), (1, 1));
+}
+
+#[test]
 fn a_loss_keeps_slots_with_keep_lost() {
     let mut pending = pending(PendingOptions { keep_lost: true, ..SHAPE });
     pending.open(None, &[1.0, 1.0, 0.0], 0);

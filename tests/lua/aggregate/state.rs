@@ -66,6 +66,19 @@ fn replaced_lost_and_exited_states_are_counted() {
 }
 
 #[test]
+fn opening_a_state_returns_whether_it_is_stored() {
+    let host = Host::new();
+    host.run::<()>("p = pending { key = 'tid' }").unwrap();
+    host.aggregates.drop_before(300.0);
+    host.run::<()>(
+        "assert(not p:open(1, { _time = 300 }) and p:open(1, { _time = 301 }))
+        assert(p:open(1, { _time = 302 }) and not p:open_once(1, { _time = 303 }))
+        assert(p:open_once(2, { _time = 304 }) and p:len() == 2)",
+    )
+    .unwrap();
+}
+
+#[test]
 fn a_kept_event_is_copied_and_found_by_trusted_code() {
     let host = Host::new();
     let mut raw = *b"the first record";
