@@ -43,14 +43,12 @@ impl Live {
         let online = online_cpus();
         let mut notes = Vec::new();
         for index in 0..self.opened.rings.len() {
-            let cpu = self.opened.rings[index].cpu;
-            let was_offline = self.opened.rings[index].presence.is_offline();
-            if !online.contains(&cpu) {
-                self.opened.rings[index].presence = Presence::offline();
+            let ring = &mut self.opened.rings[index];
+            let was_offline = ring.presence.is_offline();
+            if !online.contains(&ring.cpu) {
+                ring.presence = Presence::offline();
                 if !was_offline {
-                    notes.push(format!(
-                        "CPU {cpu} went offline: its events are missing until it is online again"
-                    ));
+                    notes.push(self.went_offline(index, sink));
                 }
             } else if was_offline || look != CpuCheck::Brief && self.was_away(index) {
                 notes.push(self.came_back(index, look, sink));
@@ -69,6 +67,13 @@ impl Live {
         }));
         self.unwatched_cpus.extend(new);
         notes
+    }
+
+    /// Reports the loss window of a CPU that went offline, and returns a note for the user.
+    fn went_offline(&mut self, index: usize, sink: &mut dyn Sink) -> String {
+        let cpu = self.opened.rings[index].cpu;
+        self.report_window(index, monotonic_ns(), sink);
+        format!("CPU {cpu} went offline: its events are missing until it is online again")
     }
 
     /// Watches a CPU again that was offline, and returns a note for the user.
