@@ -56,7 +56,7 @@ function running.used(adding)
   local ev = evsel("sched:sched_stat_runtime", { task = "pid" })
   local add, owed = adding(ev), pending { "ns", key = "any" } -- beyond the record of the task's end
   -- The number of the raising task in the same PID namespace as `pid`.
-  local raises = expr_of(ev.fields.common_pid and "common_pid" or "_tid", ev, "number")
+  local raises = expr_of("common_pid", ev, "number")
   ev:each(function(e)
     local tid, ns = e.pid, e.runtime
     if raises(e) == tid then
