@@ -105,9 +105,6 @@ fn a_command_is_counted_from_its_exec_to_the_end_of_its_children() {
     can_count();
     let enter = |number: libc::c_long| format!("raw_syscalls:sys_enter/id=={number}/alias=n/");
     let exec_ends = format!("raw_syscalls:sys_exit/id=={}/alias=n/", libc::SYS_execve);
-    // Before Linux 6.16, only events of whole CPUs get it.
-    let ends = perilune::sys::machine::is_linux_since((6, 16))
-        .then(|| ("sched:sched_process_exit//alias=n/".to_owned(), 6));
     for place in ["kernel", "user"] {
         for (event, expected) in [
             // The shell's own exec has begun before its events count.
@@ -116,10 +113,8 @@ fn a_command_is_counted_from_its_exec_to_the_end_of_its_children() {
             (enter(libc::SYS_exit_group), 6),
             ("sched:sched_process_fork//alias=n/".to_owned(), 5),
             ("task:task_rename//alias=n/".to_owned(), 6),
-        ]
-        .into_iter()
-        .chain(ends.clone())
-        {
+            ("sched:sched_process_exit//alias=n/".to_owned(), 6),
+        ] {
             let (output, count) = five_commands(place, &event);
             let said = String::from_utf8_lossy(&output.stderr);
             assert_eq!(output.status.code(), Some(7), "{said}");

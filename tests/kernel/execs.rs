@@ -5,11 +5,13 @@ use std::time::Instant;
 
 use serde_json::Value;
 
+use crate::functions::watch;
 use crate::{live::live_tests, tool::Tool};
 
 live_tests! {
     each_program_is_printed_with_its_arguments_and_exit_code,
     a_program_that_still_runs_at_the_end_is_in_a_table,
+    programs_of_a_command_end_with_their_exit_codes,
     arguments_of_short_programs_are_read_in_time,
     a_program_has_the_name_and_the_parent_that_it_had,
 }
@@ -78,6 +80,13 @@ fn a_program_that_still_runs_at_the_end_is_in_a_table() {
     let rows = run.of("row").filter(|row| row["pid"] == child.id());
     let last = rows.last().unwrap_or_else(|| panic!("{:?}", run.objects));
     assert_eq!((&last["table"], &last["args"]), (&"still_running".into(), &"sleep 600".into()));
+}
+
+fn programs_of_a_command_end_with_their_exit_codes() {
+    let script = "sh -c 'exit 3'; sh -c 'kill -TERM $$'; exit 5";
+    let run = watch(&["execs"], &["sh", "-c", script]);
+    let exits: Vec<_> = run.of("row").map(|row| &row["exit"]).collect();
+    assert_eq!(exits, [&Value::from(3), &"TERM".into(), &5.into()], "{:?}", run.objects);
 }
 
 fn arguments_of_short_programs_are_read_in_time() {

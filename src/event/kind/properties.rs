@@ -159,6 +159,11 @@ pub trait EventProperties {
         self.probe().is_some()
     }
 
+    /// Returns whether the kernel raises it only for events of whole CPUs, not for those of tasks.
+    fn is_hidden_from_tasks(&self) -> bool {
+        false
+    }
+
     /// Returns whether it is a call or return of a function, or an instruction inside of one.
     fn is_function(&self) -> bool {
         false

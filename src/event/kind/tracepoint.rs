@@ -100,6 +100,12 @@ impl EventProperties for Tracepoint {
         Some(&self.format)
     }
 
+    /// Returns true for the end of a task before Linux 6.16, which has moved it in `do_exit()` and
+    /// has added the field `group_dead`.
+    fn is_hidden_from_tasks(&self) -> bool {
+        self.format.name == "sched_process_exit" && self.format.field("group_dead").is_none()
+    }
+
     fn counted_field(&self) -> Option<&'static str> {
         match self.format.name.strip_prefix("sched_stat_")? {
             "runtime" => Some("runtime"),
@@ -162,6 +168,20 @@ impl EventProperties for Tracepoint {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_end_of_a_task_is_hidden_from_tasks_before_linux_6_16() {
+        let field = |name: &str| format!("\tfield:int {name};\toffset:8;\tsize:4;\tsigned:1;\n");
+        for (name, last, expected) in [
+            ("sched_process_exit", "prio", true),
+            ("sched_process_exit", "group_dead", false),
+            ("sched_process_free", "prio", false),
+        ] {
+            let text = format!("name: {name}\nID: 1\nformat:\n{}", field(last));
+            let format = Format::parse(&text).unwrap();
+            assert_eq!(Tracepoint { format }.is_hidden_from_tasks(), expected, "{name} {last}");
+        }
+    }
 
     #[test]
     fn modifiers_of_a_tracepoint_are_refused_with_the_reason() {

@@ -54,8 +54,7 @@ pub(super) fn of_opening(
          --pid=host), or watch all tasks",
         opening.event.name
     );
-    let by_probe = event.is_probe() || opening.is_by_program();
-    let by_thread = of_tasks && (tasks_checked || by_probe && !about);
+    let by_thread = of_tasks && (tasks_checked || opening.is_cpu_wide() && !about);
     let sample_counts = match opening.clock_hz() {
         Some(_) => rings.map(|cpu| (cpu, Cell::new(0))).collect(),
         None => Vec::new(),
