@@ -80,6 +80,7 @@ impl PerfEvent {
         let landed = attr_fallback::descend(attr, |attr| open_exactly(attr, target, member))
             .map_err(|errno| {
                 let call = match member.probe {
+                    _ if is_without_state(member, target, errno) => RefusedCall::OpenInCgroup,
                     Some(probe) => RefusedCall::OpenProbe(probe.type_(), attr, target),
                     None => RefusedCall::Open(attr, target),
                 };
@@ -353,6 +354,15 @@ fn open_exactly(
         }
     }
     Err(libc::EINTR)
+}
+
+/// Returns whether the kernel refuses every event of a control group, also one that it always has.
+fn is_without_state(member: Membership<'_>, target: PerfTarget, errno: i32) -> bool {
+    let mut dummy = Attr::software(u64::from(b::PERF_COUNT_SW_DUMMY));
+    let alone = Membership { cgroup: member.cgroup, ..Membership::default() };
+    errno == libc::ENOENT
+        && member.cgroup.is_some()
+        && open_exactly(&mut dummy, target, alone).is_err_and(|errno| errno == libc::ENOENT)
 }
 
 fn check(result: c_int) -> io::Result<()> {

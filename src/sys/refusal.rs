@@ -9,6 +9,7 @@
 
 mod bpf;
 mod breakpoint;
+mod cgroup;
 mod permission;
 mod probe;
 
@@ -43,6 +44,8 @@ const ENOTSUPP: i32 = 524;
 pub enum RefusedCall<'a> {
     /// `perf_event_open(2)`.
     Open(&'a Attr, PerfTarget),
+    /// `perf_event_open(2)` for a control group, which refuses all events alike.
+    OpenInCgroup,
     /// Creating a probe in tracefs.
     CreateProbe(ProbeType),
     /// `perf_event_open(2)` of such a probe.
@@ -73,6 +76,7 @@ impl Refusal {
     pub fn from_facts(what: &str, call: RefusedCall<'_>, errno: i32, facts: &Privileges) -> Self {
         let why = match call {
             RefusedCall::Open(attr, target) => open(attr, target, errno, facts),
+            RefusedCall::OpenInCgroup => cgroup::open_in_cgroup(errno),
             RefusedCall::CreateProbe(type_) => create_probe(type_, errno, facts),
             RefusedCall::OpenProbe(type_, attr, target) => match probe(type_, errno, facts) {
                 Some(why) if attr.as_raw().branch_sample_type == 0 => why.to_owned(),
