@@ -16,6 +16,7 @@ live_tests! {
     root: [],
     any: [
         a_cpu_that_went_offline_is_reported_and_watched_again_once_it_is_back,
+        a_watched_task_misses_no_events_while_a_cpu_is_offline,
         the_run_queue_of_an_offline_cpu_is_empty,
         tasks_that_have_run_unseen_do_not_stay_in_the_run_queue,
     ]
@@ -82,6 +83,21 @@ fn a_cpu_that_went_offline_is_reported_and_watched_again_once_it_is_back() {
             "CPU 1 is back online and watched again: its events in between are missing"
         ]
     );
+}
+
+fn a_watched_task_misses_no_events_while_a_cpu_is_offline() {
+    can_disable_a_cpu();
+    let calls = load::getppid(2000);
+    let pid = calls.pid();
+    let tool = Tool::attach(&["trace", "-e", "syscalls:sys_enter_getppid", "-p", &pid.to_string()]);
+    let offline = Offline::begin();
+    std::thread::sleep(NOTICED);
+    drop(offline);
+    std::thread::sleep(NOTICED);
+    calls.run();
+    let run = tool.finish();
+    assert_eq!(run.events_of(pid).len(), 2000, "{}", run.stderr);
+    assert_eq!(notes(&run), ["CPU 1 went offline", "CPU 1 is back online"]);
 }
 
 /// Processes that keep the CPUs busy until this is dropped.

@@ -5,8 +5,11 @@
 //! was offline only between two polls is recognized by the enabled time of its dummy event. The
 //! ring stays: a new dummy and new events write into it.
 //!
-//! Events of tasks continue by themselves. A CPU that was not online when the run began has no ring
-//! and gets none: scripts have tables with an entry for each CPU.
+//! Events of tasks continue by themselves, and so do counts in the kernel, whose programs run on
+//! all CPUs: no event is missing then, and no loss is reported.
+//!
+//! A CPU that was not online when the run began has no ring and gets none: scripts have tables with
+//! an entry for each CPU.
 
 use std::collections::BTreeSet;
 
@@ -69,9 +72,17 @@ impl Live {
         notes
     }
 
+    /// Returns whether events are missing while a CPU is offline: those of the whole CPU.
+    fn loses_events_of(&self, cpu: u32) -> bool {
+        self.opened.events.iter().any(|open| open.tid == EVERY_TASK && open.cpu == cpu)
+    }
+
     /// Reports the loss window of a CPU that went offline, and returns a note for the user.
     fn went_offline(&mut self, index: usize, sink: &mut dyn Sink) -> String {
         let cpu = self.opened.rings[index].cpu;
+        if !self.loses_events_of(cpu) {
+            return format!("CPU {cpu} went offline");
+        }
         self.report_window(index, monotonic_ns(), sink);
         format!("CPU {cpu} went offline: its events are missing until it is online again")
     }
@@ -79,14 +90,19 @@ impl Live {
     /// Watches a CPU again that was offline, and returns a note for the user.
     fn came_back(&mut self, index: usize, look: CpuCheck, sink: &mut dyn Sink) -> String {
         let cpu = self.opened.rings[index].cpu;
+        let loses_events = self.loses_events_of(cpu);
         if look == CpuCheck::Last {
-            return format!("CPU {cpu} was offline for a while: its events since then are missing");
+            let missing = if loses_events { ": its events since then are missing" } else { "" };
+            return format!("CPU {cpu} was offline for a while{missing}");
         }
         let reopened = self.reopen(index);
         self.opened.rings[index].presence = Presence::since(monotonic_ns());
         self.opened.rings[index].presence.given_up = reopened.is_err();
-        self.report_window(index, monotonic_ns(), sink);
+        if loses_events {
+            self.report_window(index, monotonic_ns(), sink);
+        }
         match reopened {
+            Ok(()) if !loses_events => format!("CPU {cpu} is back online"),
             Ok(()) => format!(
                 "CPU {cpu} is back online and watched again: its events in between are missing"
             ),
