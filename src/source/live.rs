@@ -55,8 +55,10 @@ pub struct Live {
     poller: Poller,
     /// The request with which it was opened.
     request: SourceRequest,
-    /// CPUs without a ring that were online at the last check.
+    /// CPUs without a ring that were online at some check.
     unwatched_cpus: Vec<u32>,
+    /// Those of them that were offline at the last check.
+    unwatched_offline: Vec<u32>,
     batch: Batch,
     /// Slots that one record fills at most: one for each role of its opening.
     slots_per_record: usize,
@@ -141,6 +143,7 @@ impl Live {
             poller,
             request: request.clone(),
             unwatched_cpus: without_ring,
+            unwatched_offline: Vec::new(),
             batch: Batch::new(roles),
             slots_per_record,
             clock: Clock::new(Stamp { wall_ns: wall, clock_ns: now }, now),

@@ -19,6 +19,7 @@ live_tests! {
         a_watched_task_misses_no_events_while_a_cpu_is_offline,
         the_run_queue_of_an_offline_cpu_is_empty,
         tasks_that_have_run_unseen_do_not_stay_in_the_run_queue,
+        counters_of_proc_stat_report_a_cpu_that_went_offline,
     ]
 }
 
@@ -98,6 +99,16 @@ fn a_watched_task_misses_no_events_while_a_cpu_is_offline() {
     let run = tool.finish();
     assert_eq!(run.events_of(pid).len(), 2000, "{}", run.stderr);
     assert_eq!(notes(&run), ["CPU 1 went offline", "CPU 1 is back online"]);
+}
+
+fn counters_of_proc_stat_report_a_cpu_that_went_offline() {
+    can_disable_a_cpu();
+    let tool = Tool::attach(&["stat", "-e", "user-time"]);
+    let offline = Offline::begin();
+    std::thread::sleep(NOTICED);
+    drop(offline);
+    std::thread::sleep(NOTICED);
+    assert_eq!(notes(&tool.finish()), ["CPU 1 went offline", "CPU 1 is back online"]);
 }
 
 /// Processes that keep the CPUs busy until this is dropped.

@@ -57,18 +57,31 @@ impl Live {
                 notes.push(self.came_back(index, look, sink));
             }
         }
-        let known = |cpu: &u32| {
-            self.opened.rings.iter().any(|ring| ring.cpu == *cpu)
-                || self.unwatched_cpus.contains(cpu)
-        };
-        let new: Vec<u32> = online.into_iter().filter(|cpu| !known(cpu)).collect();
+        notes.extend(self.follow_cpus_without_ring(&online));
+        notes
+    }
+
+    /// Returns notes about CPUs without a ring: those that came online after the run began, and, if
+    /// the run reads only /proc/stat, all of them.
+    fn follow_cpus_without_ring(&mut self, online: &[u32]) -> Vec<String> {
+        let rings = &self.opened.rings;
+        let (all, was) = (&mut self.unwatched_cpus, &mut self.unwatched_offline);
+        let has_ring = |cpu: &u32| rings.iter().any(|ring| ring.cpu == *cpu);
+        let is_new = |cpu: &&u32| !has_ring(cpu) && !all.contains(cpu);
+        let new: Vec<u32> = online.iter().filter(is_new).copied().collect();
+        all.extend(&new);
+        let offline: Vec<u32> = all.iter().filter(|cpu| !online.contains(cpu)).copied().collect();
+        let went = offline.iter().filter(|cpu| !was.contains(cpu));
+        let came = was.iter().filter(|cpu| !offline.contains(cpu));
+        let mut notes: Vec<String> = went.map(|cpu| format!("CPU {cpu} went offline")).collect();
+        notes.extend(came.map(|cpu| format!("CPU {cpu} is back online")));
+        *was = offline;
         notes.extend(new.iter().map(|cpu| {
             format!(
                 "CPU {cpu} came online after the run began and is not watched; start again to \
                  watch it"
             )
         }));
-        self.unwatched_cpus.extend(new);
         notes
     }
 
