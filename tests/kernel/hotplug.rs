@@ -163,6 +163,9 @@ fn tasks_that_have_run_unseen_do_not_stay_in_the_run_queue() {
     drop(busy);
     std::thread::sleep(NOTICED);
     let run = tool.finish();
+    if run.coverage()["undelivered"] != 0 {
+        skip_anywhere("this kernel omitted records of switches");
+    }
     let both = [0, CPU].map(|cpu| last_length(&run, cpu));
     assert!(both.iter().all(|length| *length < 1.0), "{both:?}: {:?}", run.objects);
 }
