@@ -178,6 +178,7 @@ fn draw_line(draw: &mut impl Draw, i: u64) {
         cpu: 1,
         flags: *b"d..2",
         common: [0; 2],
+        common_pid: None,
         name: "sched:sched_switch",
         role: Some(0),
         fields: &fields,

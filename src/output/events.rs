@@ -136,6 +136,10 @@ impl Draw for Events {
         out.push(b' ');
         out.extend_from_slice(event.name.as_bytes());
         out.push(b':');
+        if let Some(common_pid) = event.common_pid {
+            out.extend_from_slice(b" common_pid=");
+            digits::push_u64(out, common_pid.into());
+        }
         for (name, byte) in FLAG_FIELDS.iter().zip(event.common) {
             if byte != 0 {
                 out.push(b' ');

@@ -100,6 +100,7 @@ pub(super) fn draw_event(
         cpu,
         flags,
         common: [0; 2],
+        common_pid: None,
         name,
         role: None,
         period,

@@ -101,6 +101,7 @@ proptest! {
                 cpu,
                 flags,
                 common: [0; 2],
+                common_pid: None,
                 name,
                 role: None,
                 fields: &fields,
@@ -259,6 +260,9 @@ fn written(replay: &Replay) -> String {
                 cpu: entry.cpu,
                 flags: *b"....",
                 common: [2, 3].map(|at| if format.is_some() { raw[at] } else { 0 }),
+                common_pid: format
+                    .and_then(|_| raw.get(4..8)?.try_into().ok().map(u32::from_ne_bytes))
+                    .filter(|pid| *pid != entry.tid),
                 name: &event.name,
                 role: None,
                 fields: &fields,

@@ -43,6 +43,9 @@ pub struct EventLine<'a> {
     /// The fields [`FLAG_FIELDS`] of the record, from which `flags` are made; 0 for a record
     /// without them.
     pub common: [u8; 2],
+    /// `common_pid` of the record, if it is not `tid`: a run in a PID namespace has the numbers of
+    /// that in `pid` and `tid`.
+    pub common_pid: Option<u32>,
     /// `sys:name`, or the name of a counter.
     pub name: &'a str,
     /// Index of the event in the run if `fields` are all that it can have. Two lines with the same

@@ -107,6 +107,7 @@ fn draw_role(
         cpu: 1,
         flags: *b"....",
         common: [0; 2],
+        common_pid: None,
         name,
         role: Some(role),
         period: None,

@@ -43,6 +43,8 @@ pub(super) struct PrintedRole {
     fields: Option<usize>,
     /// Indexes of the [`FLAG_FIELDS`] in the kernel's format, if it has one.
     common: Option<[Option<usize>; 2]>,
+    /// Index of `common_pid` in that format.
+    common_pid: Option<usize>,
     /// The places of its fields, if all have fixed ones.
     layout: Option<FixedLayout>,
 }
@@ -71,10 +73,12 @@ impl PrintedRole {
         let common = event.kind().raw_format().map(|format| {
             FLAG_FIELDS.map(|name| format.fields.iter().position(|field| field.name == name))
         });
+        let common_pid = (event.kind().raw_format())
+            .and_then(|format| format.fields.iter().position(|field| field.name == "common_pid"));
         let own = |format: &Format| format.fields.iter().filter(|field| !field.common).count();
         let fields = event.format().map(|format| own(format) + event.counted.len());
         let layout = FixedLayout::of(event);
-        PrintedRole { event: event.clone(), is_counter, fields, common, layout }
+        PrintedRole { event: event.clone(), is_counter, fields, common, common_pid, layout }
     }
 
     /// Returns the [`FLAG_FIELDS`] of a record, or None if its event has no format of the kernel.
@@ -86,6 +90,14 @@ impl PrintedRole {
                 _ => 0,
             };
         self.common.map(|common| common.map(value))
+    }
+
+    /// Returns `common_pid` of a record, if it is another number than that of the thread.
+    fn other_pid_of(&self, raw: &[u8], tid: u32) -> Option<u32> {
+        let format = self.event.kind().raw_format()?;
+        let value = format.fields.get(self.common_pid?)?.read(raw).ok()?;
+        let Value::Int(number) = value else { return None };
+        u32::try_from(number).ok().filter(|number| *number != tid)
     }
 }
 
@@ -201,6 +213,7 @@ impl RunContext {
             cpu: slot.cpu.into(),
             flags,
             common: common.unwrap_or_default(),
+            common_pid: role.other_pid_of(raw, slot.tid),
             name: &event.name,
             role: (role.fields == Some(fields.len())).then_some(slot.ev.into()),
             period,
