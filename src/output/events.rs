@@ -5,9 +5,9 @@
 //! everything needed to show them again exactly: times in nanoseconds, values with their type,
 //! names in quotes where needed. The header lists every opened event with its fields, so that a
 //! replay also knows events that did not occur. `common_flags` and `common_preempt_count` are
-//! stored unless they are 0; fields that a script added are not. Changes of tasks, losses and the
-//! end of the run are written as well, so that a replay gives the numbers of the run. Reports are
-//! omitted; notes, coverage and stats become comments.
+//! stored unless they are 0, `common_pid` if it is not the thread; fields that a script added are
+//! not. Changes of tasks, losses and the end of the run are written as well, so that a replay gives
+//! the numbers of the run. Reports are omitted; notes, coverage and stats become comments.
 
 use super::ByteSink;
 use super::text::{push_problems, stats_text};
