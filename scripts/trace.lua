@@ -1,6 +1,6 @@
 --- Prints events in time order as they happen.
--- With --perfetto or --flame-graph they are in that file instead; --parquet and the log records of
--- --otlp have them, too.
+-- With --perfetto or --flame-graph they are in that file instead. With --flame-graph, --parquet and
+-- the log records of --otlp have them, too.
 -- Tracepoints are printed as ftrace prints them, samples of counters and clocks as perf script.
 --   perilune trace -e sched:sched_process_exec,sched:sched_process_exit
 --   perilune trace -e 'signal:signal_generate/sig==9/' --json
@@ -36,6 +36,6 @@ end
 
 function m.sample(e)
   if add then add(e._time, 1, e._comm, e._stack) end
-  emit(e)
+  if not m.opt.perfetto or m.opt.flame_graph then emit(e) end
 end
 return m

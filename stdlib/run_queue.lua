@@ -19,7 +19,7 @@ function run_queue.watch(changes)
     length[cpu] = math.max(before + by, 0)
   end
   local function waits(e, tid, cpu)
-    -- One that begins while events are lost may end unseen: nothing would subtract it.
+    -- A wait that begins during a loss of events is not stored: its end may be lost, too.
     if waiting:open(tid, e, cpu) then add(cpu, e._time, 1) end
   end
   local function woken(e)

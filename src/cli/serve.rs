@@ -171,7 +171,8 @@ fn check_names(monitors: &[ServedMonitor]) -> anyhow::Result<()> {
         let taken = monitors.iter().find(|other| is_part_of(&name, &identifier(&other.name)));
         if let Some(other) = taken {
             bail!(
-                "{}: its metrics would have names of those of {}; name the monitor NAME={}",
+                "{}: its metrics could have the names of the coverage of {}; name the monitor \
+                 NAME={}",
                 one.name,
                 other.name,
                 one.called
@@ -192,11 +193,12 @@ fn check_names(monitors: &[ServedMonitor]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns whether the name can begin those of the metrics about another monitor itself:
-/// `perilune_OTHER_coverage_…` and `perilune_OTHER_export_…`.
+/// Returns whether metrics of the monitor `name` can have the names that another monitor's own
+/// metrics have: `perilune_OTHER_coverage_…` and `perilune_OTHER_export_…`.
 fn is_part_of(name: &str, other: &str) -> bool {
     let rest = name.strip_prefix(other).and_then(|rest| rest.strip_prefix('_'));
-    rest.is_some_and(|rest| ["coverage", "export"].iter().any(|part| rest.starts_with(part)))
+    let part = rest.map(|rest| rest.split('_').next().unwrap_or_default());
+    matches!(part, Some("coverage" | "export"))
 }
 
 #[cfg(test)]
@@ -244,8 +246,11 @@ mod tests {
         assert!(refused(&["serve"]).starts_with("serve: this name has another meaning"));
         assert_eq!(
             refused(&["a_coverage=top", "a=top"]),
-            "a_coverage: its metrics would have names of those of a; name the monitor NAME=top"
+            "a_coverage: its metrics could have the names of the coverage of a; name the monitor \
+             NAME=top"
         );
+        let accepted = ["a_coverages=top", "a=top"].map(|word| monitor(&word.into()).unwrap());
+        assert!(check_names(&accepted).is_ok());
         assert!(refused(&[]).starts_with("name a monitor"));
     }
 }

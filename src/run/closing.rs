@@ -1,4 +1,4 @@
-//! The end of a run, and of its tasks: closing its events may take seconds, and is announced then.
+//! Messages about the end of a run: the watched tasks have ended, or closing events takes seconds.
 
 use super::kernel_counts::KernelCounts;
 use crate::base::text::units::counted;

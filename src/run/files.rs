@@ -51,7 +51,7 @@ fn check_names(request: &RunRequest) -> anyhow::Result<()> {
         let name = path.file_name().unwrap_or_default();
         let Ok(place) = folder.map(|folder| folder.join(name)) else { continue };
         if let Some((other, _)) = named.iter().find(|(_, known)| *known == place) {
-            bail!("{other} and {option} would both write {}; name two files", path.display());
+            bail!("{other} and {option} may both write {}; name two files", path.display());
         }
         if !place.starts_with("/dev") {
             named.push((option, place));
@@ -60,8 +60,8 @@ fn check_names(request: &RunRequest) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the files that options name, each with the option. The further tables of stacks of a
-/// monitor, whose files are not known yet, are not included.
+/// Returns the files that options may write, each with its option. Files of further tables of
+/// stacks are not included: their names are not known before the run.
 fn written(request: &RunRequest) -> impl Iterator<Item = (&'static str, PathBuf)> {
     let named = |option| flames::text(&request.values, option).map(PathBuf::from);
     let output = request.options.output.clone().map(|path| ("-o", path));

@@ -122,6 +122,7 @@ impl Flames {
         flames.graphs.insert(String::new(), first);
         Ok(Some(flames))
     }
+
     /// Sets the start of the run.
     pub(super) fn start(&mut self, now: Stamp) {
         self.since = Some((now, now));

@@ -41,19 +41,19 @@ pub(super) fn no_ends(host: &Host, of_tasks: bool) -> Option<String> {
     })
 }
 
-/// Returns a note about strings of system calls that a BPF program could not read. It reads those
-/// of all tasks; records of tasks that are not watched are dropped later.
+/// Returns a note about strings of system calls that a BPF program could not read. With `-p` it
+/// reads those of all tasks; records of tasks that are not watched are dropped later.
 pub(super) fn unread_texts(live: &Live) -> Option<String> {
     let unread = live.unread_texts();
     (unread > 0).then(|| {
         let unread = counted(unread, "string");
-        let what = match live.watches_tasks() {
-            true => "of all tasks could not be read; those of watched tasks are shown as (fault)",
-            false => "shown as (fault)",
+        let (of, shown) = match live.filters_by_task() {
+            true => (" of all tasks", "watched tasks show (fault) instead"),
+            false => ("", "they are shown as (fault)"),
         };
         format!(
-            "{unread} of system calls {what}: not in memory when the call began, or at an invalid \
-             address"
+            "{unread} of system calls{of} not in memory when the call began, or at an invalid \
+             address; {shown}"
         )
     })
 }

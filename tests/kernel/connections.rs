@@ -162,14 +162,11 @@ fn segments_that_are_lost_at_random_are_counted_as_the_socket_counts_them() {
     }
     // The kernel may deliver no event of an idle task.
     let _busy = crate::load::never_idle();
-    // Once in some 200 runs the kernel sends segments that it has merged, as one packet: the socket
-    // counts more then, and another program that reads the event counts what perilune counts.
-    let exact = (0..4).any(|_| {
-        let (shown, counted) = retransmissions();
-        assert!(shown <= counted, "{shown} packets have {counted} segments");
-        shown == counted
-    });
-    assert!(exact, "the packets of four runs differ from their segments");
+    // Once in about 200 runs, the kernel sends merged segments as one packet. The socket counts
+    // each segment; the event is raised once. Other readers of the event count the same.
+    let runs = [retransmissions(), retransmissions(), retransmissions()];
+    assert!(runs.iter().all(|(shown, counted)| shown <= counted), "{runs:?}");
+    assert!(runs.iter().filter(|(shown, counted)| shown == counted).count() >= 2, "{runs:?}");
 }
 
 /// Returns how many packets a run of LOSSY sent again, as perilune and its socket counted them.

@@ -43,8 +43,8 @@ pub struct EventLine<'a> {
     /// The fields [`FLAG_FIELDS`] of the record, from which `flags` are made; 0 for a record
     /// without them.
     pub common: [u8; 2],
-    /// `common_pid` of the record, if it is not `tid`: a run in a PID namespace has the numbers of
-    /// that in `pid` and `tid`.
+    /// `common_pid` of the record if it differs from `tid`. In a PID namespace, `pid` and `tid` are
+    /// numbers of that namespace; `common_pid` is that of the initial one.
     pub common_pid: Option<u32>,
     /// `sys:name`, or the name of a counter.
     pub name: &'a str,
@@ -280,12 +280,12 @@ pub trait Draw {
     fn run_record(&mut self, _stamp: Stamp, _record: &RunRecord<'_>) {}
     /// Prints one event immediately.
     fn event(&mut self, _event: &mut EventLine<'_>) {}
-    /// Returns whether the output also takes events that a file of the run shows instead
-    /// ([`Draw::drawn_event`]).
+    /// Returns whether the output also stores events that a flame graph shows instead of it; these
+    /// arrive in [`Draw::drawn_event`].
     fn keeps_events(&self) -> bool {
         false
     }
-    /// Receives an event that is in a flame graph or a timeline, and is therefore not printed.
+    /// Stores an event that a flame graph shows.
     fn drawn_event(&mut self, _event: &mut EventLine<'_>) {}
     /// Returns whether the output accepts events as records ([`Draw::event_record`]).
     fn takes_records(&self) -> bool {

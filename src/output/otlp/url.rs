@@ -31,7 +31,10 @@ impl OtlpUrl {
         let has_port = authority.is_some_and(|authority| authority.as_str() != host);
         // A port that is not a number of 16 bits would be taken as 80.
         let is_port = uri.port_u16().is_some_and(|port| port != 0);
-        ensure!(is_port || !has_port, "`{text}`: the port is a number from 1 to 65535; {example}");
+        ensure!(
+            is_port || !has_port,
+            "`{text}`: the port must be a number from 1 to 65535; {example}"
+        );
         ensure!(uri.query().is_none(), "`{text}`: a query is not supported; {example}");
         Ok(OtlpUrl(text.trim_end_matches('/').to_owned()))
     }

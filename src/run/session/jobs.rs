@@ -141,8 +141,12 @@ impl Session<'_> {
     /// It is another value, or the name is not that of exactly one monitor.
     pub(super) fn job_number(&self, what: &Value) -> anyhow::Result<usize> {
         let name = match what {
-            Value::Integer(number) => return Ok(usize::try_from(*number).unwrap_or(0)),
-            Value::Number(number) => return Ok(*number as usize),
+            Value::Integer(_) | Value::Number(_) => {
+                let number = what.as_f64().unwrap_or_default();
+                let is_number = number >= 1.0 && number.fract() == 0.0;
+                ensure!(is_number, "stop: there is no monitor {number}; `jobs` lists them");
+                return Ok(number as usize);
+            }
             Value::String(name) => name.to_string_lossy(),
             _ => bail!("stop takes the number or the name of a monitor; `jobs` lists them"),
         };

@@ -50,6 +50,14 @@ impl<D: Draw> RateLimited<D> {
 }
 
 impl<D: Draw> Draw for RateLimited<D> {
+    fn keeps_events(&self) -> bool {
+        self.out.keeps_events()
+    }
+
+    fn drawn_event(&mut self, event: &mut EventLine<'_>) {
+        self.out.drawn_event(event);
+    }
+
     fn event(&mut self, event: &mut EventLine<'_>) {
         if self.has_room(1 + event.stack.len() as u64) {
             self.out.event(event);

@@ -249,15 +249,12 @@ impl RunContext {
     }
 
     /// Adds an event to the heat map, and its stack to the flame graph, if the run draws them.
-    /// Returns whether the event is drawn instead of printed: in the flame graph, or as it is in
-    /// the timeline, which has the events that handlers receive.
+    /// Returns whether the flame graph shows the event instead of the output.
     fn add_to_pictures(&mut self, slot: &Slot, chain: &[u64], extras: &EmitExtras<'_>) -> bool {
         if extras.detail.is_none() {
             self.heats.emitted.iter_mut().for_each(|heat| heat.add(slot.time));
         }
-        let Some(counts) = &self.flame_counts else {
-            return self.timeline.is_some() && extras.is_empty();
-        };
+        let Some(counts) = &self.flame_counts else { return false };
         if !chain.is_empty() {
             let comm = self.comm_of_slot(slot);
             counts.add(until_nul(&comm), self.stack_of(slot, chain), extras.extra);

@@ -54,6 +54,11 @@ impl Live {
         self.opened.programs.counts().faults
     }
 
+    /// Returns whether records of tasks that are not watched are dropped: with `-p` or a COMMAND.
+    pub fn filters_by_task(&self) -> bool {
+        self.request.tasks.is_some()
+    }
+
     /// Returns the CPUs that omit a large part of their events, more than a healthy kernel does.
     pub fn undelivering(&self) -> Vec<u32> {
         let rings = self.opened.rings.iter().filter(|ring| ring.delivery.is_conspicuous());

@@ -34,8 +34,8 @@ impl ToSql for SqlParameter<'_> {
     }
 }
 
-/// Returns a text. SQLite stores any bytes, but other programs do not read a column of text that is
-/// not UTF-8.
+/// Returns text as a parameter. Bytes that are not UTF-8 are escaped as `\xNN`: SQLite stores any
+/// bytes, but other programs fail to read such a column.
 pub(super) fn text_parameter(text: &[u8]) -> ToSqlOutput<'_> {
     match utf8(text) {
         Cow::Borrowed(text) => ToSqlOutput::Borrowed(ValueRef::Text(text.as_bytes())),

@@ -7,9 +7,9 @@ use super::strange;
 /// kernel/cgroup/cgroup.c).
 pub(super) fn open_in_cgroup(errno: i32) -> String {
     match errno {
-        libc::ENOENT => "the kernel keeps no perf_event state for this cgroup; enable a \
-                         controller: write one, such as +cpu, to cgroup.subtree_control of the \
-                         root cgroup"
+        libc::ENOENT => "the kernel has no perf_event state for this cgroup: it was removed, or, \
+                         with cgroup v2, no controller is enabled: write one, such as +cpu, to \
+                         cgroup.subtree_control of the root cgroup"
             .into(),
         errno => strange(errno, "name another cgroup"),
     }
@@ -25,8 +25,9 @@ mod tests {
         assert!(!refusal.of_event, "other events are refused, too");
         assert_eq!(
             refusal.to_string(),
-            "page-faults: the kernel keeps no perf_event state for this cgroup; enable a \
-             controller: write one, such as +cpu, to cgroup.subtree_control of the root cgroup"
+            "page-faults: the kernel has no perf_event state for this cgroup: it was removed, or, \
+             with cgroup v2, no controller is enabled: write one, such as +cpu, to \
+             cgroup.subtree_control of the root cgroup"
         );
     }
 }
