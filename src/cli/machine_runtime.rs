@@ -281,11 +281,7 @@ impl Begun {
     /// # Errors
     /// The monitor or one of its events cannot watch the target.
     fn opens(self, target: TriedTarget, tracepoints_open: &mut bool) -> Result<Vec<String>> {
-        let needs_cpus = |role: &Role| {
-            let (kind, sampling) = (role.event.kind(), &role.sampling);
-            let is_hidden = kind.is_hidden_from_tasks() && !sampling.count;
-            sampling.whole_cpus || kind.is_probe() || is_hidden
-        };
+        let needs_cpus = |role: &Role| role.event.needs_whole_cpus(&role.sampling);
         if target == TriedTarget::OwnTask && (self.whole_cpus || self.roles.iter().any(needs_cpus))
         {
             bail!("it watches whole CPUs");

@@ -141,6 +141,11 @@ impl Format {
         self.fields.iter().find(|f| f.name == name)
     }
 
+    /// Returns the offset of `common_pid`, which has 4 bytes.
+    pub fn common_pid(&self) -> Option<usize> {
+        self.field("common_pid").filter(|field| field.size == 4).map(|field| field.offset)
+    }
+
     /// Returns the reason for which a value is not a field, to be printed after its name; None if
     /// the event has no such value.
     pub fn why_omitted(&self, name: &str) -> Option<&str> {

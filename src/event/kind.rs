@@ -111,6 +111,12 @@ impl Event {
         self.kind().format()
     }
 
+    /// Returns whether it is opened for whole CPUs although only some tasks are watched.
+    pub fn needs_whole_cpus(&self, sampling: &Sampling) -> bool {
+        let is_hidden = self.kind().is_hidden_from_tasks() && !sampling.count;
+        sampling.whole_cpus || self.kind().is_probe() || is_hidden
+    }
+
     /// Returns whether a BPF program writes its samples, with strings in user memory. A program
     /// runs at each occurrence and for all tasks, so other ways of sampling are left to perf; so is
     /// a group, which counts the tracepoint itself.

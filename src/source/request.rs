@@ -143,9 +143,7 @@ impl Opening {
 
     /// Returns whether it is opened for whole CPUs even if only some tasks are watched.
     pub(super) fn is_cpu_wide(&self) -> bool {
-        let kind = self.event.kind();
-        let is_missed_by_tasks = kind.is_hidden_from_tasks() && !self.sampling.count;
-        self.sampling.whole_cpus || kind.is_probe() || is_missed_by_tasks || self.is_by_program()
+        self.event.needs_whole_cpus(&self.sampling) || self.is_by_program()
     }
 
     /// Returns the attr for an event that is attached to a task; -1 stands for all tasks.

@@ -46,6 +46,14 @@ impl Drop for Offline {
     }
 }
 
+/// Disables the CPU and enables it again; returns once the run has noticed both.
+fn disable_the_cpu_for_a_while() {
+    let offline = Offline::begin();
+    std::thread::sleep(NOTICED);
+    drop(offline);
+    std::thread::sleep(NOTICED);
+}
+
 fn can_disable_a_cpu() {
     if std::env::var_os("PERILUNE_EMULATED").is_none() {
         skip_anywhere("it disables a CPU; tests/vm/run runs it");
@@ -91,10 +99,7 @@ fn a_watched_task_misses_no_events_while_a_cpu_is_offline() {
     let calls = load::getppid(2000);
     let pid = calls.pid();
     let tool = Tool::attach(&["trace", "-e", "syscalls:sys_enter_getppid", "-p", &pid.to_string()]);
-    let offline = Offline::begin();
-    std::thread::sleep(NOTICED);
-    drop(offline);
-    std::thread::sleep(NOTICED);
+    disable_the_cpu_for_a_while();
     calls.run();
     let run = tool.finish();
     assert_eq!(run.events_of(pid).len(), 2000, "{}", run.stderr);
@@ -104,10 +109,7 @@ fn a_watched_task_misses_no_events_while_a_cpu_is_offline() {
 fn counters_of_proc_stat_report_a_cpu_that_went_offline() {
     can_disable_a_cpu();
     let tool = Tool::attach(&["stat", "-e", "user-time"]);
-    let offline = Offline::begin();
-    std::thread::sleep(NOTICED);
-    drop(offline);
-    std::thread::sleep(NOTICED);
+    disable_the_cpu_for_a_while();
     assert_eq!(notes(&tool.finish()), ["CPU 1 went offline", "CPU 1 is back online"]);
 }
 
@@ -156,10 +158,7 @@ fn tasks_that_have_run_unseen_do_not_stay_in_the_run_queue() {
     let tool = Tool::attach(&["runqlen", "-i", "500"]);
     let busy = BusyProcesses::start();
     std::thread::sleep(Duration::from_secs(1));
-    let offline = Offline::begin();
-    std::thread::sleep(NOTICED);
-    drop(offline);
-    std::thread::sleep(NOTICED);
+    disable_the_cpu_for_a_while();
     drop(busy);
     std::thread::sleep(NOTICED);
     let run = tool.finish();

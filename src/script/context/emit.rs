@@ -43,7 +43,7 @@ pub(super) struct PrintedRole {
     fields: Option<usize>,
     /// Indexes of the [`FLAG_FIELDS`] in the kernel's format, if it has one.
     common: Option<[Option<usize>; 2]>,
-    /// Index of `common_pid` in that format.
+    /// Position of `common_pid` in the record.
     common_pid: Option<usize>,
     /// The places of its fields, if all have fixed ones.
     layout: Option<FixedLayout>,
@@ -73,8 +73,7 @@ impl PrintedRole {
         let common = event.kind().raw_format().map(|format| {
             FLAG_FIELDS.map(|name| format.fields.iter().position(|field| field.name == name))
         });
-        let common_pid = (event.kind().raw_format())
-            .and_then(|format| format.fields.iter().position(|field| field.name == "common_pid"));
+        let common_pid = event.kind().raw_format().and_then(Format::common_pid);
         let own = |format: &Format| format.fields.iter().filter(|field| !field.common).count();
         let fields = event.format().map(|format| own(format) + event.counted.len());
         let layout = FixedLayout::of(event);
@@ -94,10 +93,8 @@ impl PrintedRole {
 
     /// Returns `common_pid` of a record, if it is another number than that of the thread.
     fn other_pid_of(&self, raw: &[u8], tid: u32) -> Option<u32> {
-        let format = self.event.kind().raw_format()?;
-        let value = format.fields.get(self.common_pid?)?.read(raw).ok()?;
-        let Value::Int(number) = value else { return None };
-        u32::try_from(number).ok().filter(|number| *number != tid)
+        let bytes = raw.get(self.common_pid?..)?.first_chunk()?;
+        u32::try_from(i32::from_ne_bytes(*bytes)).ok().filter(|number| *number != tid)
     }
 }
 

@@ -15,6 +15,7 @@ use crate::base::report::timeline::{
     Timeline, TimelineEvent, TimelineSpan, TimelineTask, TimelineThread,
 };
 use crate::base::text::unescape::until_nul;
+use crate::decode::format::Format;
 use crate::event::kind::{Event, has_fields};
 use crate::event::sample_field::counts_of;
 use crate::script::vm::guard::pause::off_the_clock;
@@ -42,12 +43,11 @@ impl TappedRole {
     fn of(event: &Rc<Event>) -> TappedRole {
         let is_sample =
             event.format().is_none() || !has_fields(&event.name) && !event.kind().is_derived();
-        let common_pid = event.kind().raw_format().and_then(|format| format.field("common_pid"));
         let own = event.format().into_iter().flat_map(|format| &format.fields);
         TappedRole {
             event: event.clone(),
             is_sample,
-            common_pid: common_pid.map(|field| field.offset),
+            common_pid: event.kind().raw_format().and_then(Format::common_pid),
             own: own.filter(|field| !field.common && !is_sample).count(),
         }
     }

@@ -133,9 +133,7 @@ impl Opening {
     /// Returns the offset of the thread ID in a tracepoint's record; None in a PID namespace, where
     /// it differs from the thread ID that this process sees.
     pub(in crate::source) fn common_pid(&self) -> Option<usize> {
-        let field =
-            self.event.kind().raw_format()?.field("common_pid").filter(|field| field.size == 4)?;
-        in_root_pid_namespace().then_some(field.offset)
+        self.event.kind().raw_format()?.common_pid().filter(|_| in_root_pid_namespace())
     }
 
     /// Returns the numbers of its roles.
