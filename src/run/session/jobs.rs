@@ -1,6 +1,7 @@
 //! Monitors inside a session: `run("task-state", { than = "10ms" })`, `load`, `jobs`, `stop`.
 
 use std::ffi::OsString;
+use std::fmt::Display;
 
 use anyhow::{Context as _, anyhow, bail, ensure};
 use mlua::{Table, Value};
@@ -141,19 +142,18 @@ impl Session<'_> {
     /// It is another value, or the name is not that of exactly one monitor.
     pub(super) fn job_number(&self, what: &Value) -> anyhow::Result<usize> {
         let name = match what {
-            Value::Integer(_) | Value::Number(_) => {
-                let number = what.as_f64().unwrap_or_default();
-                let is_number = number >= 1.0 && number.fract() == 0.0;
-                ensure!(is_number, "stop: there is no monitor {number}; `jobs` lists them");
-                return Ok(number as usize);
+            Value::Integer(number) => {
+                let unsigned = usize::try_from(*number);
+                return unsigned.map_err(|_| no_monitor(number));
             }
+            Value::Number(number) => return Err(no_monitor(number)),
             Value::String(name) => name.to_string_lossy(),
             _ => bail!("stop takes the number or the name of a monitor; `jobs` lists them"),
         };
         let named = self.prompt.jobs().iter().filter(|job| job.name == name);
         match *named.map(|job| job.number).collect::<Vec<_>>() {
             [number] => Ok(number),
-            [] => bail!("stop: there is no monitor '{name}'; `jobs` lists them"),
+            [] => Err(no_monitor(&format!("'{name}'"))),
             _ => {
                 bail!("stop: several monitors are named '{name}'; pass a number: `jobs` lists them")
             }
@@ -165,10 +165,8 @@ impl Session<'_> {
     /// # Errors
     /// No monitor has this number, or its events cannot be switched off.
     pub(super) fn stop_job(&mut self, number: usize) -> anyhow::Result<()> {
-        let jobs = self.prompt.jobs().iter();
-        let roles = jobs.clone().find(|job| job.number == number).map(|job| job.roles.clone());
-        let roles = roles
-            .ok_or_else(|| anyhow!("stop: there is no monitor {number}; `jobs` lists them"))?;
+        let job = self.prompt.jobs().iter().find(|job| job.number == number);
+        let roles = job.map(|job| job.roles.clone()).ok_or_else(|| no_monitor(&number))?;
         let roles: Vec<u32> = roles.map(|role| role as u32).collect();
         self.source.turn(&roles, false, &mut self.prompt)?;
         self.source.drain_rest(&mut self.prompt);
@@ -258,6 +256,11 @@ impl Session<'_> {
             lines.join("\n")
         }
     }
+}
+
+/// The error of `stop` with this number or name.
+fn no_monitor(what: &dyn Display) -> anyhow::Error {
+    anyhow!("stop: there is no monitor {what}; `jobs` lists them")
 }
 
 /// Converts `{ than = "10ms", call_graph = true, "free word" }` to command line arguments.
