@@ -18,12 +18,6 @@ local m = monitor {
 function m.init(opt)
   local stays = hist.log2 { title = "time on a CPU", unit = "ns" }
   local times = latency { perins "tid", "comm", count = "stays", top = opt.rows }
-  running.watch(function(e, since)
-    local tid = e.prev_pid
-    if tid == 0 or since == 0 then return end
-    local time = e._time - since
-    stays:add(time)
-    times:add(time, tid, e.prev_comm)
-  end)
+  running.measure(times, stays)
 end
 return m

@@ -5,7 +5,8 @@
 -- --instead adds a table of the tasks that ran during the wait on the CPU where the task ran after
 -- it; `(idle)` is the time until an idle CPU reacted. After a migration, a part of the wait was
 -- on another CPU.
--- With -p, --cgroup or a COMMAND all scheduler events of the machine are read, because a wakeup
+-- The kernel measures without records, but for --than, --heatmap, --instead, --cgroup and globs.
+-- From records, also -p and a COMMAND read all scheduler events of the machine, because a wakeup
 -- comes from another task; the losses shown are those of all these events.
 --   perilune rundelay -i 1000
 --   perilune rundelay --than 10ms --filter 'nginx*' --perins
@@ -24,15 +25,16 @@ local m = monitor {
 }
 
 function m.init(opt)
-  local add = delays.table(opt, { perins "tid", "comm", { "after", sched.wait_after } }, {
+  local add, times = delays.table(opt, { perins "tid", "comm", { "after", sched.wait_after } }, {
     has_key = sched.is_about,
     heading = function(tid, comm) return { { "tid", tid }, { "comm", comm } } end,
   })
   local during = opt.instead and instead.table() or nil ---@type function?
-  sched.watch_waits(opt, function(wait, e)
+  sched.measure_waits(opt, times, function(wait, e)
     local comm = e.next_comm
-    add(wait, e, wait.delay, e.next_pid, comm, wait.after)
+    add(wait, e, wait.delay, e.next_pid, comm, wait.column3)
     if during then during(comm, e._cpu, wait.time, e._time) end
-  end)
+  end, (opt.than or opt.heatmap or opt.instead) and "--than, --heatmap and --instead need records"
+    or nil)
 end
 return m

@@ -5,19 +5,11 @@ local running = {}
 
 local UNKNOWN, ANOTHER, NEVER = -1, -2, -math.huge
 
---- Watches who runs on each CPU; with -p only the watched tasks. Calls `ended(e, since)` for each
---- stay that ends: `e` is the switch away from the task, `since` the time of the switch to it, or 0
---- if it ran since before the run. A stay that began while events were lost is omitted; one without
---- a record of the switch to the task counts as unmatched.
---- Returns a function that calls `visit(cpu, tid, since, prio)` for each task that runs now, the
---- idle task 0 included. A task that runs throughout has no switch: samples of a clock show it, and
---- its priority is -1 here. On a CPU without any event nothing runs.
----@param ended fun(e: perilune.Record, since: number)
----@return fun(visit: fun(cpu: integer, tid: integer, since: number, prio: integer))
-function running.watch(ended)
+--- Returns the states of all CPUs, and the handlers of switches away from tasks and to them, which
+--- keep them. `ended(e, since)` is that of `running.watch`.
+local function follow(ended)
   local task, since, prio = per_cpu(UNKNOWN), per_cpu(NEVER), per_cpu(-1)
-  local watched = cpus()
-  for _, cpu in ipairs(watched) do since[cpu] = 0 end
+  for _, cpu in ipairs(cpus()) do since[cpu] = 0 end
 
   local function leaves(e)
     local cpu = e._cpu
@@ -31,6 +23,20 @@ function running.watch(ended)
     local cpu = e._cpu
     task[cpu], since[cpu], prio[cpu] = e.next_pid, e._time, e.next_prio
   end
+  return task, since, prio, leaves, comes
+end
+
+--- Watches who runs on each CPU; with -p only the watched tasks. Calls `ended(e, since)` for each
+--- stay that ends: `e` is the switch away from the task, `since` the time of the switch to it, or 0
+--- if it ran since before the run. A stay that began while events were lost is omitted; one without
+--- a record of the switch to the task counts as unmatched.
+--- Returns a function that calls `visit(cpu, tid, since, prio)` for each task that runs now, the
+--- idle task 0 included. A task that runs throughout has no switch: samples of a clock show it, and
+--- its priority is -1 here. On a CPU without any event nothing runs.
+---@param ended fun(e: perilune.Record, since: number)
+---@return fun(visit: fun(cpu: integer, tid: integer, since: number, prio: integer))
+function running.watch(ended)
+  local task, since, prio, leaves, comes = follow(ended)
   sched.watch_switches({}, leaves, comes)
   local clock = { freq = 10, exclude = { idle = true }, optional = true }
   evsel("cpu-clock", clock, function(e)
@@ -38,10 +44,32 @@ function running.watch(ended)
     if task[cpu] == UNKNOWN and since[cpu] == 0 then task[cpu] = e._tid end
   end)
   return function(visit)
-    for _, cpu in ipairs(watched) do
+    for _, cpu in ipairs(cpus()) do
       if since[cpu] >= 0 and task[cpu] >= 0 then visit(cpu, task[cpu], since[cpu], prio[cpu]) end
     end
   end
+end
+
+--- Adds the stays of tasks to `times`, a latency with the columns of the thread and its name, and
+--- to the histogram `spread`. A stay that began before the run is not added.
+---@param times perilune.Latency
+---@param spread perilune.Hist
+function running.measure(times, spread)
+  local leaves, comes = sched.switch_sides {}
+  local function ended(e, since)
+    local tid, time = e.prev_pid, e._time - since
+    if tid == 0 or since == 0 then return end
+    spread:add(time)
+    times:add(time, tid, e.prev_comm)
+  end
+  times:between({ comes, where = "next_pid != 0", same = "next_pid" },
+    { leaves, where = "prev_pid != 0", same = "prev_pid", rows = { "prev_pid", "prev_comm" } }, {
+    key = "_cpu", histogram = { spread },
+    records = function()
+      local _, _, _, on_leaving, on_coming = follow(ended)
+      return { { leaves, on_leaving }, { comes, on_coming } }
+    end,
+  })
 end
 
 --- Watches the CPU time that watched tasks use; the run must be ordered. `adding(ev)` is called

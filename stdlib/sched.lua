@@ -32,6 +32,8 @@ end
 
 --- Opens an event for a monitor with the option `filter`. The event's field `task` must be a
 --- watched task; `name` is the field of its name. With -g or `stack`, a switch has its stack.
+---@param handler? fun(e: perilune.Record)
+---@param stack? string|boolean
 function sched.watch(opt, event, task, name, handler, stack)
   stack = stack or event == "sched:sched_switch" and opt.call_graph
   local ev = evsel(event, { task = task, stack = stack }, handler)
@@ -85,19 +87,22 @@ function sched.watch_switches(opt, leaves, comes, both)
   evsel("sched:sched_switch", { stack = opt.call_graph }, handler)
 end
 
+--- Returns the switches away from watched tasks and those to them, for a monitor with the option
+--- `filter`: one evsel if all tasks are watched.
+function sched.switch_sides(opt)
+  local leaves = sched.watch(opt, "sched:sched_switch", "prev_pid", "prev_comm")
+  if not opt.filter and not some_tasks() then return leaves, leaves end
+  return leaves, sched.watch(opt, "sched:sched_switch", "next_pid", "next_comm")
+end
+
 local WAKEUP, PREEMPTED, AFTER = 1, 2, { "wakeup", "preempted" }
 
---- Returns the text of `wait.after`.
+--- Returns the text of the column `after` of waits.
 function sched.wait_after(after) return AFTER[after] end
 
---- Follows how long tasks wait for a CPU, with the options `filter` and `than`. Calls
---- `ended(wait, e)` when a task begins to run: `e` is the switch to it, `wait.after` what the wait
---- began with, see `sched.wait_after`. If a task leaves a CPU without a switch to it, its wait is
---- unmatched.
----@param ended fun(wait: perilune.State, e: perilune.Record)
-function sched.watch_waits(opt, ended)
+--- Returns the handlers of records of waits: for wakeups, switches away from a task and to it.
+local function waits_of(waits, ended)
   local ASLEEP = sched.ASLEEP                              -- includes the bits of sched.DEAD
-  local waits = pending { "after", key = "tid", keep = opt.than }
   local UNKNOWN, ANOTHER = -1, 0                           -- the idle task, or one not watched
   local running = per_cpu(UNKNOWN)                         -- the task that runs on each CPU
   local function woken(e)
@@ -119,9 +124,38 @@ function sched.watch_waits(opt, ended)
     local wait = tid ~= 0 and waits:close(tid, e)
     if wait then ended(wait, e) end
   end
-  sched.watch(opt, "sched:sched_wakeup", "pid", "comm", woken)
-  sched.watch(opt, "sched:sched_wakeup_new", "pid", "comm", woken)
-  sched.watch_switches(opt, leaves, comes)
+  return woken, leaves, comes
+end
+
+--- Follows how long tasks wait for a CPU, with the options `filter` and `than`: adds the waits to
+--- `times`, a latency with the columns of the thread, its name, and what the wait began with, see
+--- `sched.wait_after`. From records, calls `ended(wait, e)` instead when a task begins to run: `e`
+--- is the switch to it, `wait.column3` what the wait began with. `needs` is the reason why records
+--- are needed, or nil. If a task leaves a CPU without a switch to it, its wait is unmatched.
+---@param times perilune.Latency
+---@param ended fun(wait: perilune.State, e: perilune.Record)
+---@param needs? string
+function sched.measure_waits(opt, times, ended, needs)
+  local leaves, comes = sched.switch_sides(opt)
+  local woken = sched.watch(opt, "sched:sched_wakeup", "pid", "comm")
+  local new = sched.watch(opt, "sched:sched_wakeup_new", "pid", "comm")
+  local by_wakeup = { [3] = tostring(WAKEUP) }
+  times:between({
+    { woken, key = "pid", once = true, rows = by_wakeup },
+    { new, key = "pid", once = true, rows = by_wakeup },
+    { leaves, key = "prev_pid", rows = { [3] = tostring(PREEMPTED) },
+      where = ("prev_pid != 0 && !(prev_state & %d)"):format(sched.ASLEEP) },
+  }, { comes, key = "next_pid", where = "next_pid != 0", rows = { "next_pid", "next_comm" } }, {
+    threads = true, keep = opt.than, needs = needs,
+    -- The wait of a wakeup while the task ran.
+    drops = { leaves, key = "prev_pid", where = "prev_pid != 0",
+      last = ("prev_state & %d"):format(sched.DEAD) },
+    records = function(waits)
+      local on_wakeup, on_leaving, on_coming = waits_of(waits, ended)
+      return { { woken, on_wakeup }, { new, on_wakeup }, { leaves, on_leaving },
+        { comes, on_coming } }
+    end,
+  })
 end
 
 --- Returns whether a switch or a wakeup is about a task.

@@ -47,6 +47,20 @@ pub struct CountedEvent {
     pub name: Option<RecordText>,
     /// Further values that the program reads.
     pub further: Vec<IntegerNode>,
+    /// The task that must be watched.
+    pub scoped: ScopedTask,
+}
+
+/// The task of an event that must be watched.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ScopedTask {
+    /// The one that raises it.
+    #[default]
+    Current,
+    /// The one that it is about, by its thread.
+    About(IntegerNode),
+    /// Any: its start is that of a watched task.
+    Any,
 }
 
 /// The layout of keys and values of a table, in words of 8 bytes.
@@ -137,9 +151,9 @@ impl CountedEvent {
         }
         code.copy(CONTEXT, R1);
         self.find_task(&mut code, out);
-        maps.scope.check(&mut code, out);
         self.find_cpu(&mut code, out);
         code.set(UNDEFINED, 0);
+        self.check_scope(&mut code, maps.scope, out)?;
         let rejected = code.label();
         filter(&mut code, rejected);
         self.check_conditions(&mut code, rejected)?;
@@ -184,6 +198,24 @@ impl CountedEvent {
             code.call(BpfHelper::CurrentCgroup);
             code.store(AccessSize::B8, R10, CGROUP_AT, R0);
         }
+    }
+
+    /// Jumps to `out` if the task is not watched.
+    pub(super) fn check_scope(
+        &self,
+        code: &mut Assembler,
+        scope: TaskScope,
+        out: Label,
+    ) -> Option<()> {
+        match &self.scoped {
+            ScopedTask::Current => scope.check(code, out),
+            ScopedTask::About(thread) => {
+                ExpressionWriter::new(code).value(thread)?;
+                scope.check_thread(code, out);
+            }
+            ScopedTask::Any => {}
+        }
+        Some(())
     }
 
     /// Stores the CPU; jumps to `out` on CPUs whose events are not counted.

@@ -21,7 +21,7 @@ mod writer;
 
 use super::assembler::BpfRegister::*;
 use super::assembler::{AccessSize, Assembler, BpfHelper, JumpIf, Label};
-use super::count::{CountedEvent, add_undefined, find_active, find_table};
+use super::count::{CountedEvent, ScopedTask, add_undefined, find_active, find_table};
 use super::expression::{CONTEXT, THREAD, UNDEFINED};
 use super::integer::IntegerNode;
 use super::key::{KeyPart, store_parts};
@@ -69,6 +69,8 @@ pub enum PairPart {
     Start(PairStart),
     /// It ends a delay.
     Finish(PairFinish),
+    /// It drops the start of its key.
+    Drop(PairDrop),
 }
 
 /// The start of a delay.
@@ -78,6 +80,18 @@ pub struct PairStart {
     pub kept: Vec<KeyPart>,
     /// Counts of starts.
     pub counts: Vec<PairCount>,
+    /// Whether it does not replace an earlier start.
+    pub once: bool,
+    /// Whether its event is also an end.
+    pub is_end: bool,
+}
+
+/// The end of a start that has no delay.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PairDrop {
+    /// A value that is not 0 if the key is not used again, so that a start that stays in its map is
+    /// removed.
+    pub last: Option<IntegerNode>,
 }
 
 /// The end of a delay.
@@ -140,14 +154,15 @@ impl PairedEvent {
         let event = CountedEvent { further, ..self.event.clone() };
         code.copy(CONTEXT, R1);
         event.find_task(&mut code, out);
-        maps.scope.check(&mut code, out);
         event.find_cpu(&mut code, out);
         code.set(UNDEFINED, 0);
+        event.check_scope(&mut code, maps.scope, out)?;
         filter(&mut code, end);
         event.check_conditions(&mut code, end)?;
         find_active(&mut code, maps.active, out);
         find_table(&mut code, maps.tables, out);
-        let mut writer = PairWriter { code: &mut code, layout, maps, stack, end };
+        let counts_singles = event.scoped != ScopedTask::Any;
+        let mut writer = PairWriter { code: &mut code, layout, maps, stack, end, counts_singles };
         match &self.part {
             PairPart::Start(start) => {
                 store_parts(writer.code, &event.key, stack.pair)?;
@@ -161,6 +176,10 @@ impl PairedEvent {
                     store_parts(writer.code, &event.key, stack.pair)?;
                 }
                 writer.finish(finish)?;
+            }
+            PairPart::Drop(drop) => {
+                store_parts(writer.code, &event.key, stack.pair)?;
+                writer.drop_start(drop)?;
             }
         }
         code.place(end);
@@ -185,6 +204,10 @@ impl PairedEvent {
                 values.extend(finish.same.iter().map(|(node, _)| node));
                 parts.extend(finish.row.iter().filter_map(RowPart::own));
                 finish.counts.iter().chain(&finish.singles).collect()
+            }
+            PairPart::Drop(drop) => {
+                values.extend(&drop.last);
+                Vec::new()
             }
         };
         for count in counts {
@@ -216,7 +239,8 @@ pub fn exit_program(layout: &PairLayout, maps: PairMaps) -> Option<Vec<u64>> {
     code.store(AccessSize::B8, R10, stack.pair, THREAD);
     find_active(&mut code, maps.active, out);
     find_table(&mut code, maps.tables, out);
-    let mut writer = PairWriter { code: &mut code, layout, maps, stack, end: out };
+    let mut writer =
+        PairWriter { code: &mut code, layout, maps, stack, end: out, counts_singles: false };
     writer.find_start();
     writer.code.jump_if(JumpIf::Equal, R0, 0, out);
     writer.code.load(AccessSize::B8, R1, R0, 0);

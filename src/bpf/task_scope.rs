@@ -5,7 +5,7 @@
 //! adds the children of its members. It runs before the child does, so no event of a child is
 //! missed. Threads are removed at their end, or when their number is used again.
 
-use super::assembler::BpfRegister::*;
+use super::assembler::BpfRegister::{self, *};
 use super::assembler::{AccessSize, Assembler, BpfAlu, BpfHelper, JumpIf, Label};
 use super::expression::{CGROUP_AT, CONTEXT, THREAD};
 
@@ -42,8 +42,7 @@ impl TaskScope {
     pub fn check(&self, code: &mut Assembler, out: Label) {
         if let Some(threads) = self.threads {
             find(code, threads, out);
-            code.load(AccessSize::B4, R1, R0, 0);
-            code.jump_if(JumpIf::Equal, R1, WAITING.cast_signed(), out);
+            jump_if_waiting(code, out);
         }
         if let Some((groups, count)) = self.cgroups {
             let inside = code.label();
@@ -57,6 +56,21 @@ impl TaskScope {
             code.place(inside);
         }
     }
+
+    /// Appends instructions that jump to `out` if the thread with the number in R1 is not watched.
+    /// They change R0 to R5. Control groups are not checked.
+    pub fn check_thread(&self, code: &mut Assembler, out: Label) {
+        if let Some(threads) = self.threads {
+            find_number(code, threads, R1, out);
+            jump_if_waiting(code, out);
+        }
+    }
+}
+
+/// Jumps to `out` if the events of the thread whose value is in R0 do not count yet.
+fn jump_if_waiting(code: &mut Assembler, out: Label) {
+    code.load(AccessSize::B4, R1, R0, 0);
+    code.jump_if(JumpIf::Equal, R1, WAITING.cast_signed(), out);
 }
 
 impl FollowedTasksMaps {
@@ -151,7 +165,12 @@ fn find_thread(code: &mut Assembler) {
 
 /// Sets R0 to the value of the current thread; jumps to `absent` if it has none.
 fn find(code: &mut Assembler, threads: i32, absent: Label) {
-    code.store(AccessSize::B4, R10, KEY_AT, THREAD);
+    find_number(code, threads, THREAD, absent);
+}
+
+/// Sets R0 to the value of the thread in a register; jumps to `absent` if it has none.
+fn find_number(code: &mut Assembler, threads: i32, thread: BpfRegister, absent: Label) {
+    code.store(AccessSize::B4, R10, KEY_AT, thread);
     look_up(code, threads);
     code.jump_if(JumpIf::Equal, R0, 0, absent);
 }

@@ -32,6 +32,7 @@ mod heat_page;
 mod hotplug;
 mod interrupts;
 mod kernel_filters;
+mod kernel_waits;
 mod kmemleak;
 #[cfg(target_arch = "x86_64")]
 mod kvm;
@@ -131,6 +132,7 @@ fn main() -> ExitCode {
         hotplug::tests(),
         interrupts::tests(),
         kernel_filters::tests(),
+        kernel_waits::tests(),
         kmemleak::tests(),
         lockups::tests(),
         loss::tests(),

@@ -6,7 +6,8 @@ use perilune::bpf::integer::IntegerNode;
 use perilune::bpf::key::{KeyPart, KeyShape, PartShape};
 use perilune::bpf::pair::layout::{PAIR_COUNTERS, PairLayout, ROW_BYTES};
 use perilune::bpf::pair::{
-    PairCount, PairFinish, PairMaps, PairPart, PairStart, PairedEvent, RowPart, exit_program,
+    PairCount, PairDrop, PairFinish, PairMaps, PairPart, PairStart, PairedEvent, RowPart,
+    exit_program,
 };
 use perilune::bpf::task_scope::TaskScope;
 use perilune::decode::format::Format;
@@ -49,9 +50,14 @@ impl Expressions {
         vec![PairCount { number, condition: Some(self.node()), key: self.parts(2) }]
     }
 
-    /// Returns a start and an end; only some ends have conditions.
-    fn pair(&mut self) -> [PairPart; 2] {
-        let start = PairStart { kept: self.parts(2), counts: self.count(0) };
+    /// Returns a start, an end and a drop; only some ends have conditions.
+    fn pair(&mut self) -> [PairPart; 3] {
+        let start = PairStart {
+            kept: self.parts(2),
+            counts: self.count(0),
+            once: self.n.is_multiple_of(2),
+            is_end: self.n.is_multiple_of(3),
+        };
         let finish = PairFinish {
             value: None,
             same: (self.n % 3 == 1).then(|| (self.node(), 0)),
@@ -60,7 +66,8 @@ impl Expressions {
             counts: self.count(1),
             singles: if self.n % 2 == 1 { self.count(2) } else { Vec::new() },
         };
-        [PairPart::Start(start), PairPart::Finish(finish)]
+        let drop = PairDrop { last: self.n.is_multiple_of(2).then(|| self.node()) };
+        [PairPart::Start(start), PairPart::Finish(finish), PairPart::Drop(drop)]
     }
 
     /// Returns an event with a value in place of a delay.

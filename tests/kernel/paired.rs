@@ -25,7 +25,7 @@ live_tests! {
     soft_interrupts_are_timed_in_the_kernel,
     a_killed_run_leaves_no_program_of_pairs,
     pairs_that_need_records_are_refused_or_taken_in_user_space,
-    only_calls_are_paired_in_the_kernel_by_default,
+    only_events_that_are_never_missed_are_paired_in_the_kernel_by_default,
 }
 
 /// A number of a call that no other process makes: it was never implemented.
@@ -371,16 +371,22 @@ fn pairs_that_need_records_are_refused_or_taken_in_user_space() {
     }
 }
 
-fn only_calls_are_paired_in_the_kernel_by_default() {
+fn only_events_that_are_never_missed_are_paired_in_the_kernel_by_default() {
     can_count();
     if let Some(why) = usual_refusal() {
         skip_anywhere(why);
     }
     let switches = "sched:sched_switch//key=prev_pid/";
     let back = "sched:sched_switch//key=next_pid/";
-    let (code, text) = run(&stages(switches, back, &["--where", "auto"]));
-    assert_eq!(code, Some(0), "{text}");
-    assert!(text.contains("it may hit another BPF program and be missed"), "{text}");
+    let moved = "sched:sched_migrate_task//key=pid/";
+    for (start, why) in [
+        (moved, "it may hit another BPF program and be missed"),
+        (switches, "starts of threads that have ended would stay"),
+    ] {
+        let (code, text) = run(&stages(start, back, &["--where", "auto"]));
+        assert_eq!(code, Some(0), "{text}");
+        assert!(text.contains(why), "{text}");
+    }
     let (code, text) = run(&stages(switches, back, &["--where", "kernel"]));
     assert_eq!(code, Some(0), "{text}");
     assert!(text.contains("sched:sched_switch: counted in the kernel"), "{text}");

@@ -22,36 +22,36 @@ live_tests! {
     a_timer_prints_windows_in_which_a_condition_holds,
 }
 
-const SOURCE: &str = include_str!("scheduling/loads.c");
+pub(crate) const SOURCE: &str = include_str!("scheduling/loads.c");
 
 /// Output of a run, and what the program measured.
-struct Measured {
-    rows: Vec<Value>,
-    own: HashMap<String, f64>,
+pub(crate) struct Measured {
+    pub(crate) rows: Vec<Value>,
+    pub(crate) own: HashMap<String, f64>,
     /// Events that the kernel counted and wrote no record of, and stays whose beginning has none.
-    unrecorded: f64,
+    pub(crate) unrecorded: f64,
     stderr: String,
     folder: tempfile::TempDir,
 }
 
 impl Measured {
     /// Returns the rows of the program's thread or process with this name.
-    fn of<'a>(&'a self, comm: &'a str) -> impl Iterator<Item = &'a Value> {
+    pub(crate) fn of<'a>(&'a self, comm: &'a str) -> impl Iterator<Item = &'a Value> {
         self.rows.iter().filter(move |row| row["comm"] == comm)
     }
 
-    fn explain(&self) -> String {
+    pub(crate) fn explain(&self) -> String {
         format!("{:?} {:?} {} {}", self.own, self.rows, self.unrecorded, self.stderr)
     }
 }
 
-fn sum<'a>(rows: impl Iterator<Item = &'a Value>, key: &str) -> f64 {
+pub(crate) fn sum<'a>(rows: impl Iterator<Item = &'a Value>, key: &str) -> f64 {
     rows.filter_map(|row| row[key].as_f64()).sum()
 }
 
 /// Runs the program in a mode as the COMMAND of a monitor. `FOLDER` in an argument is a folder of
 /// the run.
-fn watch(args: &[&str], mode: &str) -> Measured {
+pub(crate) fn watch(args: &[&str], mode: &str) -> Measured {
     let _busy = crate::load::never_idle();
     let program = Program::of(SOURCE, &["-lpthread"]);
     let folder = tempfile::tempdir().expect("a folder can be made");

@@ -2,19 +2,19 @@
 //! in Rust has.
 
 mod machine;
+mod model;
 mod values;
 
-use std::collections::BTreeMap;
-
-use machine::{Machine, Maps};
+use machine::Machine;
+use model::{Expected, Happening, Random, found, load};
 use perilune::bpf::assembler::{AccessSize, JumpIf};
 use perilune::bpf::bucket::{self, BUCKETS};
 use perilune::bpf::count::{CountedEvent, NO_TABLE};
 use perilune::bpf::integer::{IntegerNode, IntegerOperator, IntegerWidth};
 use perilune::bpf::key::{KeyPart, KeyShape, PartShape};
-use perilune::bpf::pair::layout::{PairCounter, PairLayout};
+use perilune::bpf::pair::layout::PairLayout;
 use perilune::bpf::pair::{
-    PairCount, PairFinish, PairPart, PairStart, PairedEvent, RowPart, exit_program,
+    PairCount, PairDrop, PairFinish, PairPart, PairStart, PairedEvent, RowPart, exit_program,
 };
 
 /// Fields of the records.
@@ -44,6 +44,8 @@ struct Variant {
     /// Whether the key is the thread; otherwise it is a field.
     by_thread: bool,
     longer_ns: Option<i64>,
+    /// Whether a start leaves an earlier one.
+    once: bool,
 }
 
 /// The pairs of `syscalls`: by thread or pointer, of one number, with counts of errors, of starts
@@ -71,6 +73,8 @@ fn pairs(variant: Variant) -> (PairLayout, PairedEvent, PairedEvent) {
     let start = PairStart {
         kept: kept.clone(),
         counts: vec![count(1, ends, vec![field(ID), constant(2)])],
+        once: variant.once,
+        is_end: variant.once,
     };
     // A division by 0 is counted as undefined.
     let quotient =
@@ -96,172 +100,25 @@ fn pairs(variant: Variant) -> (PairLayout, PairedEvent, PairedEvent) {
     (layout, start, event_of(PairPart::Finish(finish)))
 }
 
-/// A random number generator with a fixed seed.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 33) % n
-    }
-
-    /// Returns a time until the next event: of any length, and sometimes negative, as between two
-    /// CPUs.
-    fn step(&mut self) -> i64 {
-        match self.below(40) {
-            0..5 => -(self.below(400) as i64),
-            5 => (self.below(u64::from(u32::MAX)) << 13) as i64,
-            n => self.below(1 << (n / 2 + 6)) as i64,
-        }
-    }
-}
-
-/// An event of the load.
-#[derive(Clone, Copy, Debug)]
-struct Happening {
-    kind: u64,
-    time: i64,
-    thread: u64,
-    cpu: u64,
-    id: i64,
-    ret: i64,
-    pointer: u64,
-}
-
-impl Happening {
-    fn record(&self) -> Vec<u8> {
-        let words = [0, self.id.cast_unsigned(), self.ret.cast_unsigned(), self.pointer];
-        words.iter().flat_map(|word| word.to_ne_bytes()).collect()
-    }
-}
-
-fn load(random: &mut Random, events: usize) -> Vec<Happening> {
-    let mut time = 1 << 50;
-    let mut happen = || {
-        time += random.step();
-        Happening {
-            kind: random.below(50),
-            time,
-            thread: 1000 + random.below(6),
-            cpu: random.below(3),
-            id: [EXIT, EXEC, 0, 1, 39, 39][random.below(6) as usize],
-            ret: [-4097, -4096, -4095, -11, -1, 0, 7][random.below(7) as usize],
-            pointer: 0xffff_8880_0000_0000 + random.below(8),
-        }
-    };
-    (0..events).map(|_| happen()).collect()
-}
-
-/// Rows by key, and counters, as the programs must fill them.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Expected {
-    /// Count, sum, least and greatest delay.
-    rows: BTreeMap<Vec<u64>, [u64; 4]>,
-    open: BTreeMap<u64, (i64, i64, u64)>,
-    counters: BTreeMap<&'static str, u64>,
-}
-
-impl Expected {
-    fn add(&mut self, counter: &'static str) {
-        *self.counters.entry(counter).or_default() += 1;
-    }
-
-    fn count(&mut self, number: u64, key: &[u64]) {
-        let mut words = vec![(1 << 16) + number];
-        words.extend(key);
-        words.resize(4, 0);
-        self.rows.entry(words).or_insert([0, 0, u64::MAX, 0])[0] += 1;
-    }
-
-    fn start(&mut self, key: u64, at: &Happening) {
-        self.add("starts");
-        if self.open.insert(key, (at.time, at.id, at.cpu)).is_some() {
-            self.add("unmatched");
-        }
-        if at.id == EXIT {
-            self.count(1, &[at.id.cast_unsigned(), 2]);
-        }
-    }
-
-    fn finish(&mut self, key: u64, at: &Happening, longer_ns: Option<i64>) {
-        let id = at.id.cast_unsigned();
-        let Some((time, started, cpu)) = self.open.remove(&key) else {
-            self.add("singles");
-            if at.id == EXEC {
-                let quotient = id.checked_div(at.ret.cast_unsigned());
-                if quotient.is_none() {
-                    self.add("undefined");
-                }
-                self.count(2, &[quotient.unwrap_or(0)]);
-            }
-            return;
-        };
-        let delay = at.time - time;
-        if longer_ns.is_some_and(|longer| delay <= longer) || started != at.id {
-            return self.add("unrecorded");
-        }
-        let Ok(delay) = u64::try_from(delay) else {
-            self.add("disordered");
-            self.add("unrecorded");
-            return self.count_error(at);
-        };
-        let key = vec![bucket::bucket_of(delay) as u64, id, cpu, 0];
-        let row = self.rows.entry(key).or_insert([0, 0, u64::MAX, 0]);
-        *row = [row[0] + 1, row[1] + delay, row[2].min(delay), row[3].max(delay)];
-        if delay > bucket::LONGEST_NS {
-            self.add("clamped");
-        }
-        self.count_error(at);
-    }
-
-    fn count_error(&mut self, at: &Happening) {
-        if at.ret < 0 && at.ret > -4096 {
-            self.count(0, &[at.id.cast_unsigned(), at.ret.cast_unsigned(), at.thread]);
-        }
-    }
-}
-
-/// Returns the maps as the model has them.
-fn found(maps: &Maps) -> Expected {
-    let mut expected = Expected::default();
-    for (key, row) in &maps.table {
-        assert_eq!(row[2], 0, "the delays of the load add up to less than 2^64 ns");
-        let least = !row[3];
-        expected.rows.insert(key.clone(), [row[0], row[1], least, row[4]]);
-    }
-    for (key, start) in maps.starts.iter().filter(|(_, start)| start[0] > 0) {
-        let start = (start[0].cast_signed(), start[1].cast_signed(), start[2]);
-        expected.open.insert(key[0], start);
-    }
-    let counters = [
-        ("starts", PairCounter::Starts),
-        ("unmatched", PairCounter::Unmatched),
-        ("evicted", PairCounter::Evicted),
-        ("exited", PairCounter::Exited),
-        ("singles", PairCounter::Singles),
-        ("disordered", PairCounter::Disordered),
-        ("clamped", PairCounter::Clamped),
-        ("unrecorded", PairCounter::Unrecorded),
-    ];
-    let counted = |counter| maps.counters[0][counter as usize] + maps.counters[1][counter as usize];
-    let counters = counters.map(|(name, counter)| (name, counted(counter)));
-    expected.counters =
-        counters.into_iter().chain([("undefined", maps.undefined)]).filter(|c| c.1 > 0).collect();
-    expected
+/// The event that drops the start of `pairs`. A key whose field is not 0 is not used again.
+fn dropping(start: &PairedEvent) -> PairedEvent {
+    let drop = PairDrop { last: Some(field(RET)) };
+    PairedEvent { event: start.event.clone(), part: PairPart::Drop(drop) }
 }
 
 #[test]
 fn random_events_have_the_rows_and_counters_of_a_model() {
     let mut random = Random(0x1234_5678_9abc_def1);
-    for (by_thread, longer_ns) in
-        [(true, None), (false, None), (true, Some(100_000)), (false, Some(1 << 40))]
-    {
-        let variant = Variant { by_thread, longer_ns };
+    for (by_thread, longer_ns, once) in [
+        (true, None, false),
+        (false, None, true),
+        (true, Some(100_000), true),
+        (false, Some(1 << 40), false),
+    ] {
+        let variant = Variant { by_thread, longer_ns, once };
         let (layout, start, finish) = pairs(variant);
         let machine = Machine::new(&layout, usize::MAX, usize::MAX);
-        let programs = [&start, &finish].map(|event| machine.load(event));
+        let programs = [&start, &finish, &dropping(&start)].map(|event| machine.load(event));
         let exits = machine.load_code(exit_program(&layout, machine::MAPS));
         let mut expected = Expected::default();
         for (n, at) in load(&mut random, 6000).into_iter().enumerate() {
@@ -272,11 +129,16 @@ fn random_events_have_the_rows_and_counters_of_a_model() {
                     if expected.open.remove(&at.thread).is_some() {
                         expected.add("exited");
                     }
+                    expected.known.remove(&at.thread);
                     &exits
                 }
                 1..25 => {
-                    expected.start(key, &at);
+                    expected.start(key, &at, once);
                     &programs[0]
+                }
+                45.. => {
+                    expected.drop_start(key, &at);
+                    &programs[2]
                 }
                 _ => {
                     expected.finish(key, &at, longer_ns);
@@ -286,13 +148,18 @@ fn random_events_have_the_rows_and_counters_of_a_model() {
             machine.run(program, &at.record(), at.time, at.thread, at.cpu);
         }
         let found = machine.maps(found);
-        let mut counters = vec!["clamped", "unmatched", "singles", "undefined", "unrecorded"];
+        if !by_thread {
+            expected.known = expected.open.keys().copied().collect();
+        }
+        let mut counters = vec!["clamped", "singles", "undefined", "unrecorded", "dropped"];
+        counters.push(if once { "joint" } else { "unmatched" });
         counters.extend(longer_ns.is_none().then_some("disordered"));
         counters.extend(by_thread.then_some("exited"));
         let missing = counters.iter().find(|name| !expected.counters.contains_key(**name));
         assert_eq!(missing, None, "{variant:?}");
         assert_eq!(found.counters, expected.counters, "{variant:?}");
         assert_eq!(found.open, expected.open, "{variant:?}");
+        assert_eq!(found.known, expected.known, "{variant:?}");
         assert!(expected.rows.len() > 50, "{variant:?}: {}", expected.rows.len());
         assert_eq!(found.rows, expected.rows, "{variant:?}");
     }
@@ -300,7 +167,7 @@ fn random_events_have_the_rows_and_counters_of_a_model() {
 
 #[test]
 fn sums_of_delays_have_128_bits() {
-    let (layout, start, finish) = pairs(Variant { by_thread: true, longer_ns: None });
+    let (layout, start, finish) = pairs(Variant { by_thread: true, longer_ns: None, once: false });
     let machine = Machine::new(&layout, usize::MAX, usize::MAX);
     let programs = [&start, &finish].map(|event| machine.load(event));
     const DELAY: i64 = i64::MAX - 10;
@@ -321,7 +188,7 @@ fn sums_of_delays_have_128_bits() {
 
 #[test]
 fn nothing_is_paired_before_the_table_is_set() {
-    let (layout, start, finish) = pairs(Variant { by_thread: true, longer_ns: None });
+    let (layout, start, finish) = pairs(Variant { by_thread: true, longer_ns: None, once: false });
     let machine = Machine::new(&layout, usize::MAX, usize::MAX);
     machine.use_table(NO_TABLE);
     for (n, at) in load(&mut Random(99), 100).iter().enumerate() {
@@ -334,7 +201,7 @@ fn nothing_is_paired_before_the_table_is_set() {
 
 #[test]
 fn what_has_no_room_is_counted() {
-    let (layout, start, finish) = pairs(Variant { by_thread: false, longer_ns: None });
+    let (layout, start, finish) = pairs(Variant { by_thread: false, longer_ns: None, once: false });
     // Room for three starts and four rows.
     let machine = Machine::new(&layout, 3, 4);
     machine.use_table(1);

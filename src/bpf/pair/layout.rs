@@ -58,10 +58,14 @@ pub enum PairCounter {
     Clamped,
     /// Pairs without a row: too short, of different values, or of a negative delay.
     Unrecorded,
+    /// Starts that an event has dropped.
+    Dropped,
+    /// Starts whose event is also an end.
+    Joint,
 }
 
 /// All counters, in the order of their words.
-pub const PAIR_COUNTERS: [PairCounter; 8] = [
+pub const PAIR_COUNTERS: [PairCounter; 10] = [
     PairCounter::Starts,
     PairCounter::Unmatched,
     PairCounter::Evicted,
@@ -70,6 +74,8 @@ pub const PAIR_COUNTERS: [PairCounter; 8] = [
     PairCounter::Disordered,
     PairCounter::Clamped,
     PairCounter::Unrecorded,
+    PairCounter::Dropped,
+    PairCounter::Joint,
 ];
 
 impl PairCounter {

@@ -1,7 +1,7 @@
 //! Writes the parts of the programs of pairs.
 
 use super::layout::{PairCounter, PairLayout, ROW_BYTES, ROW_GREATEST, ROW_LEAST, ROW_SUM};
-use super::{PairCount, PairFinish, PairMaps, PairStart, RowPart};
+use super::{PairCount, PairDrop, PairFinish, PairMaps, PairStart, RowPart};
 use crate::bpf::assembler::BpfRegister::*;
 use crate::bpf::assembler::{AccessSize, Assembler, BpfAlu, BpfHelper, JumpIf, Label};
 use crate::bpf::bucket::{BUCKETS, LONGEST_NS, find_bucket};
@@ -43,10 +43,12 @@ pub(super) struct PairWriter<'a> {
     pub(super) stack: PairStack,
     /// The end of the program.
     pub(super) end: Label,
+    /// Whether ends without a start are those of watched tasks.
+    pub(super) counts_singles: bool,
 }
 
 impl PairWriter<'_> {
-    /// Stores the start; it replaces an earlier one with the same key. Changes R8.
+    /// Stores the start; it replaces an earlier one with the same key, or leaves that. Changes R8.
     pub(super) fn start(&mut self, start: &PairStart) -> Option<()> {
         let at = self.stack.start;
         store_parts(self.code, &start.kept, at + WORD as i16)?;
@@ -55,9 +57,10 @@ impl PairWriter<'_> {
         self.code.jump_if(JumpIf::Equal, R0, 0, insert);
         match self.layout.in_place {
             true => {
-                self.overwrite_start();
+                self.overwrite_start(start.once);
                 self.code.jump(stored);
             }
+            false if start.once => self.code.jump(self.end),
             // Its end may remove it meanwhile, and another key take its place: an update replaces
             // the element atomically.
             false => self.increment(PairCounter::Unmatched),
@@ -74,17 +77,25 @@ impl PairWriter<'_> {
         self.increment(PairCounter::Evicted);
         self.code.place(stored);
         self.increment(PairCounter::Starts);
+        if start.is_end {
+            self.increment(PairCounter::Joint);
+        }
         self.counts(&start.counts)
     }
 
-    /// Writes the start over that in R0, which has ended if its time is 0.
-    fn overwrite_start(&mut self) {
-        let is_new = self.code.label();
+    /// Writes the start over that in R0, which has ended if its time is 0. With `once` it ends the
+    /// program if that has not ended.
+    fn overwrite_start(&mut self, once: bool) {
         self.code.copy(R8, R0);
         self.code.load(AccessSize::B8, R1, R8, 0);
-        self.code.jump_if(JumpIf::Equal, R1, 0, is_new);
-        self.increment(PairCounter::Unmatched);
-        self.code.place(is_new);
+        if once {
+            self.code.jump_if(JumpIf::Unequal, R1, 0, self.end);
+        } else {
+            let is_new = self.code.label();
+            self.code.jump_if(JumpIf::Equal, R1, 0, is_new);
+            self.increment(PairCounter::Unmatched);
+            self.code.place(is_new);
+        }
         for word in (WORD..self.layout.start_bytes()).step_by(WORD) {
             self.code.load(AccessSize::B8, R1, R10, self.stack.start + word as i16);
             self.code.store(AccessSize::B8, R8, word as i16, R1);
@@ -146,8 +157,34 @@ impl PairWriter<'_> {
             self.code.jump(end);
         }
         self.code.place(single);
-        self.increment(PairCounter::Singles);
+        if self.counts_singles {
+            self.increment(PairCounter::Singles);
+        }
         self.counts(&finish.singles)
+    }
+
+    /// Drops the start of the key on the stack.
+    pub(super) fn drop_start(&mut self, drop: &PairDrop) -> Option<()> {
+        let is_dropped = self.code.label();
+        self.find_start();
+        self.code.jump_if(JumpIf::Equal, R0, 0, self.end);
+        if !self.layout.in_place {
+            self.remove_start();
+            // An end was faster.
+            self.code.jump_if(JumpIf::Unequal, R0, 0, self.end);
+            self.increment(PairCounter::Dropped);
+            return Some(());
+        }
+        self.code.load(AccessSize::B8, R1, R0, 0);
+        self.code.jump_if(JumpIf::Equal, R1, 0, is_dropped);
+        self.code.store_constant(AccessSize::B8, R0, 0, 0);
+        self.increment(PairCounter::Dropped);
+        self.code.place(is_dropped);
+        if let Some(last) = &drop.last {
+            ExpressionWriter::new(self.code).condition(last, self.end)?;
+            self.remove_start();
+        }
+        Some(())
     }
 
     /// Copies the start to the stack, removes it, and computes the delay. Jumps to `single` without

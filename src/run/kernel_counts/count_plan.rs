@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Reason;
-use crate::bpf::count::{CountLayout, CountedEvent, SummedValue};
+use crate::bpf::count::{CountLayout, CountedEvent, ScopedTask, SummedValue};
 use crate::bpf::key::{KeyPart, KeyShape};
 use crate::decode::format::Format;
 use crate::event::expr::in_kernel::KernelExpr;
@@ -101,9 +101,11 @@ impl CountPlan<'_> {
         }
         let mut event_counts = lower(format)?;
         event_counts.cpus = if own.all_tasks { None } else { self.cpus(role) };
-        let watches_tasks = self.source.tasks.is_some();
-        if watches_tasks && role.task.is_some()
-            || own.all_tasks && (watches_tasks || self.settings.cgroup.is_some())
+        let (watches_tasks, has_cgroup) =
+            (self.source.tasks.is_some(), self.settings.cgroup.is_some());
+        let is_scoped = !watches_tasks || event_counts.scoped != ScopedTask::Current;
+        if role.task.is_some() && (has_cgroup || !is_scoped)
+            || own.all_tasks && (watches_tasks || has_cgroup)
         {
             return Err("its events are about other tasks than those that raise them".to_owned());
         }

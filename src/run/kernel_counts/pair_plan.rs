@@ -2,11 +2,11 @@
 
 use super::Reason;
 use super::count_plan::{CountPlan, LATE_NAMES};
-use crate::bpf::count::CountedEvent;
+use crate::bpf::count::{CountedEvent, ScopedTask};
 use crate::bpf::integer::{IntegerNode, IntegerWidth};
 use crate::bpf::key::{KeyPart, KeyShape};
 use crate::bpf::pair::layout::PairLayout;
-use crate::bpf::pair::{self, PairCount, PairFinish, PairPart, PairStart, RowPart};
+use crate::bpf::pair::{self, PairCount, PairDrop, PairFinish, PairPart, PairStart, RowPart};
 use crate::decode::format::Format;
 use crate::event::catalog;
 use crate::event::expr::in_kernel::KernelExpr;
@@ -15,6 +15,7 @@ use crate::event::selector::Selector;
 use crate::run::catalog::MachineCatalog;
 use crate::run::request::CountingPlace;
 use crate::script::evsel::declared_pairs::{DeclaredPairs, KeptField, PairMoment, PairSide};
+use crate::script::evsel::role::Role;
 use crate::script::host::Host;
 use crate::source::counting::CountedRole;
 use crate::source::counting::pairs::{PairRole, PairTable};
@@ -27,13 +28,18 @@ struct PairPlan<'a> {
     declared: &'a DeclaredPairs,
     layout: PairLayout,
     roles: Vec<PairRole>,
+    /// Whether starts of ended threads are removed that began after the end.
+    removes_ended: bool,
 }
+
+/// Plans the part of an event.
+type PlannedPart<'a> =
+    fn(&mut PairPlan<'a>, side: &PairSide, format: &Format) -> Result<PairPart, Reason>;
 
 impl CountPlan<'_> {
     /// Returns the roles of pairs.
     pub(super) fn roles_of_pairs(host: &Host, declared: &DeclaredPairs) -> Vec<usize> {
-        let sides = declared.finishes.iter().chain(&declared.starts);
-        sides.flat_map(|side| host.roles_of_side(side)).collect()
+        declared.sides().flat_map(|side| host.roles_of_side(side)).collect()
     }
 
     /// Plans pairs; all of their events are taken in the same place.
@@ -44,44 +50,70 @@ impl CountPlan<'_> {
         if declared.histogram.as_ref().is_some_and(|(table, _)| !host.counts_delays(*table)) {
             return Err("a linear histogram".to_owned());
         }
-        let mut plan = PairPlan { declared, layout: PairLayout::default(), roles: Vec::new() };
+        let layout = PairLayout::default();
+        let mut plan = PairPlan { declared, layout, roles: Vec::new(), removes_ended: false };
         // The kept values must be known before the ends, which run first if both are one event.
-        for (is_start, sides) in [(true, &declared.starts), (false, &declared.finishes)] {
+        let parts: [(&[PairSide], bool, PlannedPart<'_>); 3] = [
+            (&declared.starts, true, PairPlan::start),
+            (&declared.drops, false, PairPlan::drop_start),
+            (&declared.finishes, false, PairPlan::finish),
+        ];
+        for (sides, are_starts, plan_part) in parts {
             let mut planned = Vec::new();
             for side in sides {
                 for role in host.roles_of_side(side) {
                     let of_event = |why| format!("{}: {why}", self.roles[role].event.name);
-                    let event = self.side(side, role).map_err(of_event)?;
+                    let event = self.side(declared, side, role, are_starts).map_err(of_event)?;
                     let format = event.event.format().ok_or("it is not a tracepoint")?;
-                    let part = match is_start {
-                        true => plan.start(side, format),
-                        false => plan.finish(side, format),
-                    };
-                    planned.push(PairRole { part: part.map_err(of_event)?, role: event });
+                    let part = plan_part(&mut plan, side, format).map_err(of_event)?;
+                    planned.push(PairRole { part, role: event });
                 }
             }
             plan.roles.splice(0..0, planned);
         }
         let table = plan.table()?;
+        let of_run_queue = |role: &PairRole| is_of_run_queue(&role.role.event.name);
+        let is_auto = self.settings.counting == CountingPlace::Auto;
+        if is_auto && !table.layout.in_place && table.roles.iter().any(of_run_queue) {
+            return Err(
+                "starts of threads that have ended would stay; use --where kernel".to_owned()
+            );
+        }
         let PairLayout { row, counts, .. } = &table.layout;
         let has_cgroup = row.has_cgroup() || counts.iter().any(KeyShape::has_cgroup);
-        match has_cgroup && self.settings.counting == CountingPlace::Auto {
+        match has_cgroup && is_auto {
             true => Err(LATE_NAMES.to_owned()),
             false => Ok(table),
         }
     }
 
-    fn side(&self, side: &PairSide, index: usize) -> Result<CountedRole, Reason> {
-        let name = &self.roles[index].event.name;
-        let is_of_pair = side.value.is_none();
-        if is_of_pair && self.settings.counting == CountingPlace::Auto && !is_of_calls(name) {
+    /// Plans an event of a start, or of another side.
+    fn side(
+        &self,
+        declared: &DeclaredPairs,
+        side: &PairSide,
+        index: usize,
+        is_start: bool,
+    ) -> Result<CountedRole, Reason> {
+        let Role { event, task, .. } = &self.roles[index];
+        let is_auto = self.settings.counting == CountingPlace::Auto;
+        let is_missed = !is_of_calls(&event.name) && !is_of_run_queue(&event.name);
+        if side.value.is_none() && is_auto && is_missed {
             return Err(
                 "it may hit another BPF program and be missed; use --where kernel".to_owned()
             );
         }
+        let watched = task.as_ref().filter(|_| self.source.tasks.is_some());
+        let counts_singles = declared.counts.iter().any(|count| count.of == PairMoment::Single);
         let mut role = self.event(index, |format| {
+            let scoped = match watched {
+                Some(task) if is_start => ScopedTask::About(integer(task, format)?),
+                // There is a start only if its task is watched.
+                Some(task) if is_of(task, side) && !counts_singles => ScopedTask::Any,
+                _ => ScopedTask::Current,
+            };
             let key = vec![part(&side.key, format)?];
-            Ok(CountedEvent { key, ..CountedEvent::default() })
+            Ok(CountedEvent { key, scoped, ..CountedEvent::default() })
         })?;
         if let Some(text) = &side.condition {
             let format = role.event.format().ok_or("it is not a tracepoint")?;
@@ -103,7 +135,14 @@ impl PairPlan<'_> {
         let kept = kept.collect::<Result<Vec<_>, Reason>>()?;
         let counts = self.counts(PairMoment::Start, format)?;
         self.layout.kept = shape(&self.layout.kept, KeyShape::of(&kept))?;
-        Ok(PairPart::Start(PairStart { kept, counts }))
+        let is_end = self.declared.finishes.iter().any(|end| end.evsel == side.evsel);
+        Ok(PairPart::Start(PairStart { kept, counts, once: side.once, is_end }))
+    }
+
+    fn drop_start(&mut self, side: &PairSide, format: &Format) -> Result<PairPart, Reason> {
+        let last = side.last.as_ref().map(|text| integer(text, format)).transpose()?;
+        self.removes_ended |= last.is_some();
+        Ok(PairPart::Drop(PairDrop { last }))
     }
 
     fn finish(&mut self, side: &PairSide, format: &Format) -> Result<PairPart, Reason> {
@@ -158,8 +197,9 @@ impl PairPlan<'_> {
         let all =
             |node: IntegerNode| keys.iter().all(|key| **key == [KeyPart::Integer(node.clone())]);
         let is_by_cpu = all(IntegerNode::Cpu);
-        // The end of a thread must remove its start.
-        self.layout.in_place = is_by_cpu || self.declared.threads && all(IntegerNode::Thread);
+        // The end of a thread must remove its start. A switch of a thread comes after its end.
+        self.layout.in_place =
+            is_by_cpu || self.declared.threads && (self.removes_ended || all(IntegerNode::Thread));
         for key in keys {
             self.layout.pair = shape(&self.layout.pair, KeyShape::of(key))?;
         }
@@ -174,6 +214,17 @@ impl PairPlan<'_> {
 /// Returns whether an event only happens where no program runs on the CPU.
 fn is_of_calls(name: &str) -> bool {
     ["raw_syscalls:", "syscalls:"].iter().any(|system| name.starts_with(system))
+}
+
+/// Returns whether an end, or the event that drops a start, is of the task of its start.
+fn is_of(task: &str, side: &PairSide) -> bool {
+    side.key == task || side.same.as_deref() == Some(task)
+}
+
+/// Returns whether an event happens with interrupts off, so that it hits a program only in an
+/// interrupt. A switch, which drops or ends a start, is in none.
+fn is_of_run_queue(name: &str) -> bool {
+    ["sched:sched_switch", "sched:sched_wakeup", "sched:sched_wakeup_new"].contains(&name)
 }
 
 /// Returns the shape of a key; all keys of a map have the same.

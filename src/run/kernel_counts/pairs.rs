@@ -12,7 +12,7 @@ use crate::base::report::draw::Level;
 use crate::bpf::pair::layout::PairCounter;
 use crate::decode::clock::Clock;
 use crate::script::aggregate::PairLosses;
-use crate::script::evsel::declared_pairs::{DeclaredPairs, PairSide};
+use crate::script::evsel::declared_pairs::DeclaredPairs;
 use crate::script::host::Host;
 use crate::source::counting::followed_tasks::CountedTasks;
 use crate::source::counting::pair_rows::PairRow;
@@ -180,8 +180,8 @@ impl MeasuredPairs {
             exited: since(C::Exited),
             evicted: since(C::Evicted),
         };
-        let ended = [C::Unmatched, C::Evicted, C::Exited, C::Unrecorded].map(|c| counts.of(c));
-        let ended = ended.iter().sum::<u64>() + self.recorded;
+        let ended = [C::Unmatched, C::Evicted, C::Exited, C::Unrecorded, C::Dropped];
+        let ended = ended.map(|c| counts.of(c)).iter().sum::<u64>() + self.recorded;
         let losses = PairLosses {
             starts: since(C::Starts),
             dropped,
@@ -189,11 +189,8 @@ impl MeasuredPairs {
             disordered: since(C::Disordered),
             clamped: since(C::Clamped),
         };
-        let MeasuredPairs { declared, .. } = self;
-        let is_end =
-            |start: &PairSide| declared.finishes.iter().any(|end| end.evsel == start.evsel);
         // An event that is an end before it is a start is one event.
-        let starts = if declared.starts.iter().all(is_end) { 0 } else { since(C::Starts) };
+        let starts = since(C::Starts).saturating_sub(since(C::Joint));
         let events = starts + since(C::Singles) + since(C::Unrecorded);
         host.add_pair_losses(&self.declared, &losses, events);
         self.note_nested(host);

@@ -65,6 +65,7 @@ fn read(of: &Table, aggregates: &Aggregates) -> mlua::Result<DeclaredPairs> {
         histogram: histogram.transpose()?,
         starts: sides("starts")?,
         finishes: sides("finishes")?,
+        drops: sides("drops")?,
         fields: fields.collect(),
         counts: counts.collect::<mlua::Result<_>>()?,
         threads: of.get("threads")?,
@@ -85,6 +86,8 @@ fn read_side(side: &Table, columns: usize) -> mlua::Result<PairSide> {
         condition: side.get("where")?,
         same: side.get("same")?,
         rows: rows.collect::<mlua::Result<_>>()?,
+        once: side.get::<Option<bool>>("once")?.unwrap_or(false),
+        last: side.get("last")?,
     })
 }
 

@@ -14,6 +14,8 @@ pub struct DeclaredPairs {
     pub starts: Vec<PairSide>,
     /// The events that end them, in the order of their handlers.
     pub finishes: Vec<PairSide>,
+    /// The events that drop the start of a key.
+    pub drops: Vec<PairSide>,
     /// Whether each column of the latency is there.
     pub present: Vec<bool>,
     /// The values that a start keeps: `same`, or the number of a column.
@@ -28,6 +30,13 @@ pub struct DeclaredPairs {
     pub nested: Option<String>,
     /// Why the pairs need records.
     pub needs: Option<String>,
+}
+
+impl DeclaredPairs {
+    /// Returns all events, in the order in which those of one record are used.
+    pub fn sides(&self) -> impl Iterator<Item = &PairSide> {
+        self.finishes.iter().chain(&self.drops).chain(&self.starts)
+    }
 }
 
 /// An event of pairs.
@@ -45,6 +54,10 @@ pub struct PairSide {
     pub same: Option<String>,
     /// Expressions of columns, by their index.
     pub rows: Vec<Option<String>>,
+    /// Whether a start does not replace an earlier one.
+    pub once: bool,
+    /// Expression that is not 0 if the key of a dropped start is not used again.
+    pub last: Option<String>,
 }
 
 /// A value that a start keeps.

@@ -20,8 +20,7 @@ impl Host {
         let evsels = state.evsels.borrow();
         let mut all = Vec::new();
         for pairs in &evsels.pairs {
-            let mut sides = pairs.starts.iter().chain(&pairs.finishes);
-            if sides.try_fold(true, |only, side| {
+            if pairs.sides().try_fold(true, |only, side| {
                 mlua::Result::Ok(only && only_counts.call::<bool>(side.evsel)?)
             })? {
                 all.push(pairs.clone());

@@ -35,12 +35,12 @@ local function sides_of(list, usage, side_of)
   return sides
 end
 
---- Returns the sides of a start or an end.
+--- Returns the sides of a start or an end, or those that drop starts.
 local function paired_events(list, of)
   return sides_of(list, USAGE, function(own)
     local key = own.key or of.key
     return key and { key = key, where = own.where, same = own.same or of.same,
-      rows = own.rows or {} }
+      rows = own.rows or {}, once = own.once, last = own.last }
   end)
 end
 
@@ -112,9 +112,16 @@ local START = [[
 
 return function(e)
   $met
-  up_open:open(up_key(e), e$kept)
+  up_open:$open(up_key(e), e$kept)
   $counted
   $counts
+end]]
+
+local DROP = [[
+
+return function(e)
+  $met
+  up_open:close(up_key(e), e)
 end]]
 
 local FINISH = [[
@@ -178,8 +185,14 @@ local function start_handler(side, plan, kept)
   local passed = #kept > 0 and ", up_kept(e)" or ""
   if #kept > 0 then up.kept = compiled(kept, side) end
   local counts = counts_code(side, plan.counts, "start", up)
-  return handler(side, START, { kept = passed, counts = counts,
-    counted = plan.nested and "up_nested.starts = up_nested.starts + 1" or "" }, up)
+  return handler(side, START, { open = side.once and "open_once" or "open", kept = passed,
+    counted = plan.nested and "up_nested.starts = up_nested.starts + 1" or "",
+    counts = counts }, up)
+end
+
+--- Returns the handler of an event that drops a start.
+local function drop_handler(side, plan)
+  return handler(side, DROP, {}, { open = plan.open, key = (compiled({ side.key }, side)) })
 end
 
 --- Returns the handler of an end.
@@ -269,7 +282,7 @@ local function handlers_of(what)
 end
 
 --- Sets the handlers of a plan, and declares it for the kernel.
-local function declare_pairs(plan, starts, finishes, of)
+local function declare_pairs(plan, starts, finishes, drops, of)
   for i = 1, plan.columns do
     plan.present[i] = plan.spec.parameters[i + 1].is ~= "ignored"
     -- A function takes all columns.
@@ -285,15 +298,20 @@ local function declare_pairs(plan, starts, finishes, of)
   if of.nested then plan.nested = nesting(of.nested, plan.open) end
 
   local set, add = handlers_of "the pairs"
-  -- An event of both sides is an end before it is a start.
-  for _, side in ipairs(finishes) do add(side, finish_handler(side, plan)) end
-  for _, side in ipairs(starts) do add(side, start_handler(side, plan, side.kept)) end
+  if of.records then
+    for _, own in ipairs(of.records(plan.open)) do add({ entry = entry_of(own[1]) }, own[2]) end
+  else
+    -- An event of both sides is an end before it is a start.
+    for _, side in ipairs(finishes) do add(side, finish_handler(side, plan)) end
+    for _, side in ipairs(drops) do add(side, drop_handler(side, plan)) end
+    for _, side in ipairs(starts) do add(side, start_handler(side, plan, side.kept)) end
+  end
   declared {
-    times = plan.times, open = plan.open, starts = starts, finishes = finishes,
+    times = plan.times, open = plan.open, starts = starts, finishes = finishes, drops = drops,
     present = plan.present, fields = fields, counts = plan.counts,
     threads = of.threads and true or false, longer = plan.longer, nested = of.nested,
     histogram = plan.histogram,
-    needs = of.pair and (of.needs or "a handler takes the pairs")
+    needs = (of.pair or of.records) and of.needs or of.pair and "a handler takes the pairs"
       or of.age and "a maximum age of starts" or nil,
   }
   set()
@@ -307,7 +325,8 @@ function exports.between(times, spec, start, finish, of)
     wanted = {}, counts = of.counts or {}, longer = of.longer or nil, pair = of.pair or nil,
     histogram = of.histogram or nil }
   local ok, why = pcall(function()
-    declare_pairs(plan, paired_events(start, of), paired_events(finish, of), of)
+    local drops = of.drops and paired_events(of.drops, of) or {}
+    declare_pairs(plan, paired_events(start, of), paired_events(finish, of), drops, of)
   end)
   if not ok then error(why, 3) end
   return plan.open
@@ -324,8 +343,8 @@ function exports.measure(times, spec, events, of)
     local sides = measured_events(events, of)
     local set, add = handlers_of "the values"
     for _, side in ipairs(sides) do add(side, value_handler(side, plan)) end
-    declared { times = times, starts = {}, finishes = sides, present = plan.present, fields = "",
-      counts = {}, threads = false, histogram = plan.histogram,
+    declared { times = times, starts = {}, finishes = sides, drops = {}, present = plan.present,
+      fields = "", counts = {}, threads = false, histogram = plan.histogram,
       needs = plan.mixed and "values of different types share a column" or nil }
     set()
   end)
