@@ -52,8 +52,8 @@ pub(super) fn unread_texts(live: &Live) -> Option<String> {
             false => ("", "they are shown as (fault)"),
         };
         format!(
-            "{unread} of system calls{of} not in memory when the call began, or at an invalid \
-             address; {shown}"
+            "{unread} of system calls{of} could not be read: not in memory when the call began, or \
+             at an invalid address; {shown}"
         )
     })
 }

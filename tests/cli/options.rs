@@ -328,7 +328,7 @@ fn a_rotation_is_one_size_and_one_time() {
 fn a_negative_value_is_refused_as_one() {
     for words in [["signal", "--duration", "-1"], ["units", "-p", "-5"]] {
         let wanted = format!(
-            "perilune: {0}: no option '{1}'; a value after a space must not be negative \
+            "perilune: {0}: no option '{1}'; a negative value follows `=`: --OPTION={1} \
              (perilune {0} --help lists them)",
             words[0], words[2]
         );

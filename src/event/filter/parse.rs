@@ -223,17 +223,19 @@ impl<'a> FilterParser<'a> {
         match rest.chars().next() {
             None | Some(')') => Err(self.fault(self.at, "a value is missing here")),
             Some(quote @ ('"' | '\'')) => self.quoted(op, quote),
+            Some(_) if op == Op::Glob => {
+                let ends = |c: char| c.is_whitespace() || c == '&';
+                let word = rest.split(ends).next().unwrap_or_default();
+                // Without the end of a group around it.
+                let text = if word.contains('(') { word } else { word.trim_end_matches(')') };
+                Err(self.fault(self.at, format!("quote text: \"{text}\"")))
+            }
             Some('0'..='9' | '-') => self.number(op),
             Some(_) if rest.starts_with("CPUS") => self.cpus(op),
             Some('=') => Err(self.fault(self.at, "one `=` too many")),
             Some(_) => {
                 let word: String = rest.chars().take_while(|c| is_word(*c)).collect();
                 let message = match word.as_str() {
-                    _ if op == Op::Glob => {
-                        let ends = |c: char| c.is_whitespace() || "()&|".contains(c);
-                        let pattern = rest.split(ends).next().unwrap_or_default();
-                        format!("quote text: \"{pattern}\"")
-                    }
                     "" => "expected a number or quoted text".to_owned(),
                     _ => format!("`{word}` is not a number; quote text: \"{word}\""),
                 };

@@ -255,6 +255,8 @@ fn an_error_names_the_problem_and_the_fix() {
     assert_eq!(message("pid"), "an operator is missing after `pid`: FIELD OP VALUE");
     assert_eq!(message("comm == nginx"), "`nginx` is not a number; quote text: \"nginx\"");
     assert_eq!(message("comm ~ *true"), "quote text: \"*true\"");
+    assert_eq!(message("(comm ~ 5*) || pid == 1"), "quote text: \"5*\"");
+    assert_eq!(message("comm ~ (a|b)"), "quote text: \"(a|b)\"");
     assert_eq!(message("comm ~ kworker/?:* && pid == 1"), "quote text: \"kworker/?:*\"");
     assert_eq!(message("comm > \"a\""), "text is compared with == != or ~ only");
     assert_eq!(message("comm == 1"), "`comm` is text; quote the value");

@@ -24,7 +24,7 @@ pub fn line(name: &str, lists: &str, options: &[OptionSpec], error: &clap::Error
     match error.kind() {
         ErrorKind::UnknownArgument => {
             let hint = match other_tools::hint(name, arg) {
-                _ if is_negative(arg) => "; a value after a space must not be negative".to_owned(),
+                _ if is_negative(arg) => format!("; a negative value follows `=`: --OPTION={arg}"),
                 none if none.is_empty() => nearest_option(arg, options),
                 hint => hint,
             };
