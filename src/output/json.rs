@@ -328,8 +328,8 @@ fn push_cell(out: &mut Vec<u8>, cell: &Cell) {
         Cell::Num(value) => push_float(out, *value),
         Cell::Bool(value) => out.extend_from_slice(if *value { b"true" } else { b"false" }),
         Cell::Text(text) => push_string(out, text.as_bytes()),
-        Cell::Stack { frames, .. } => {
-            push_strings(out, frames.iter().map(|frame| frame.as_bytes()));
+        Cell::Stack(stack) => {
+            push_strings(out, stack.frames.iter().map(|frame| frame.as_bytes()));
         }
     }
 }

@@ -124,13 +124,13 @@ pub(super) fn long_stacks(table: &Table) -> Vec<usize> {
 
 /// Returns whether a cell shows several frames; a single frame is the name of a function.
 fn is_chain(cell: Option<&Cell>) -> bool {
-    matches!(cell, Some(Cell::Stack { frames, .. }) if frames.len() > 1)
+    matches!(cell, Some(Cell::Stack(stack)) if stack.frames.len() > 1)
 }
 
 /// Returns whether a column contains text.
 fn of_names(rows: &[Vec<Cell>], i: usize) -> bool {
     rows.iter()
-        .any(|row| matches!(row.get(i), Some(Cell::Text(_) | Cell::Bool(_) | Cell::Stack { .. })))
+        .any(|row| matches!(row.get(i), Some(Cell::Text(_) | Cell::Bool(_) | Cell::Stack(_))))
 }
 
 /// Returns the number of decimals in a column: as many as wanted, or fewer if the column shrinks.

@@ -82,14 +82,14 @@ pub(super) fn push_table(
         out.push(b'\n');
         for (nth, column) in below.iter().enumerate() {
             let cell = table.rows.get(i).and_then(|row| row.get(*column));
-            let Some(Cell::Stack { frames, .. }) = cell else { continue };
-            if frames.is_empty() {
+            let Some(Cell::Stack(stack)) = cell else { continue };
+            if stack.frames.is_empty() {
                 continue;
             }
             if let (1.., Some(column)) = (nth, table.columns.get(*column)) {
                 push_below(out, &format!("-- {}", column.title), room);
             }
-            frames.iter().for_each(|frame| push_below(out, frame, room));
+            stack.frames.iter().for_each(|frame| push_below(out, frame, room));
         }
     }
     omitted

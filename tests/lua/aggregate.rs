@@ -66,7 +66,7 @@ fn rows(table: &Table) -> Vec<String> {
         Cell::Num(value) => value.to_string(),
         Cell::Bool(value) => value.to_string(),
         Cell::Text(text) => text.clone(),
-        Cell::Stack { frames, .. } => frames.join(";"),
+        Cell::Stack(stack) => stack.frames.join(";"),
     };
     table.rows.iter().map(|row| row.iter().map(cell).collect::<Vec<_>>().join("|")).collect()
 }

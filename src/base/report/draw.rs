@@ -114,13 +114,17 @@ pub enum Cell {
     Bool(bool),
     /// Text.
     Text(String),
-    /// A stack: an array in JSON.
-    Stack {
-        /// The frames' text, in display order.
-        frames: Vec<Rc<str>>,
-        /// Separator in text.
-        between: Rc<str>,
-    },
+    /// A stack: an array in JSON. Boxed, because a report may have 10^5 cells, most of them numbers.
+    Stack(Box<StackCell>),
+}
+
+/// A stack.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StackCell {
+    /// The frames' text, in display order.
+    pub frames: Vec<Rc<str>>,
+    /// Separator in text.
+    pub between: Rc<str>,
 }
 
 impl From<f64> for Cell {

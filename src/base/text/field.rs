@@ -53,10 +53,10 @@ pub fn push_cell(out: &mut Vec<u8>, cell: &Cell, decimals: Option<usize>) {
         Cell::Text(text) => {
             escape::push_shown(out, text.as_bytes());
         }
-        Cell::Stack { frames, between } => {
-            for (i, frame) in frames.iter().enumerate() {
+        Cell::Stack(stack) => {
+            for (i, frame) in stack.frames.iter().enumerate() {
                 if i > 0 {
-                    escape::push_shown(out, between.as_bytes());
+                    escape::push_shown(out, stack.between.as_bytes());
                 }
                 escape::push_shown(out, frame.as_bytes());
             }

@@ -63,7 +63,7 @@ pub(super) fn push_cell(out: &mut Vec<u8>, cell: &Cell) {
     match cell {
         Cell::Empty => {}
         Cell::Text(text) => push_text(out, text.as_bytes()),
-        Cell::Stack { frames, .. } => push_text(out, frames.join(";").as_bytes()),
+        Cell::Stack(stack) => push_text(out, stack.frames.join(";").as_bytes()),
         Cell::Num(number) if !number.is_finite() => {}
         cell => field::push_cell(out, cell, None),
     }

@@ -51,7 +51,7 @@ fn kind<'a>(column: &Column, mut cells: impl Iterator<Item = &'a Cell>) -> Metri
         MetricKind::Inferred => match cells.find(|cell| !matches!(cell, Cell::Empty)) {
             Some(Cell::Text(_) | Cell::Bool(_)) => MetricKind::Label,
             Some(Cell::Int(_) | Cell::Num(_)) => MetricKind::Gauge,
-            Some(Cell::Stack { .. } | Cell::Empty) | None => MetricKind::Omitted,
+            Some(Cell::Stack(_) | Cell::Empty) | None => MetricKind::Omitted,
         },
         kind => kind,
     }
@@ -63,7 +63,7 @@ fn text(cell: &Cell) -> String {
         Cell::Num(value) => value.to_string(),
         Cell::Bool(value) => value.to_string(),
         Cell::Text(text) => text.clone(),
-        Cell::Empty | Cell::Stack { .. } => String::new(),
+        Cell::Empty | Cell::Stack(_) => String::new(),
     }
 }
 

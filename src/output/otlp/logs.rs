@@ -224,7 +224,7 @@ fn of_cell(key: &str, cell: &Cell) -> KeyValue {
         Cell::Num(number) => Any::DoubleValue(*number),
         Cell::Bool(value) => Any::BoolValue(*value),
         Cell::Text(text) => Any::StringValue(text.clone()),
-        Cell::Stack { frames, .. } => Any::StringValue(frames.join(";")),
+        Cell::Stack(stack) => Any::StringValue(stack.frames.join(";")),
     };
     attribute(key, any)
 }

@@ -9,7 +9,7 @@ use super::rows::{kind_of_cell, push_cell};
 use super::staging::SAMPLE;
 use super::table::{ParquetTable, TableContext};
 use crate::base::event::value::{Value, ValueType};
-use crate::base::report::draw::{Cell, EventLine, EventText, OpenedEvent};
+use crate::base::report::draw::{Cell, EventLine, EventText, OpenedEvent, StackCell};
 use crate::base::report::event_record::EventRecord;
 use crate::base::text::field;
 use crate::base::text::message::utf8;
@@ -268,7 +268,10 @@ fn additions(event: &EventLine<'_>, stacks: &StackStyle) -> Vec<(String, Cell)> 
     if !event.stack.is_empty() {
         let frames = stacks.chosen(event.stack);
         let frames = frames.iter().map(|frame| stacks.text(frame).into()).collect();
-        added.push(("stack".to_owned(), Cell::Stack { frames, between: ";".into() }));
+        added.push((
+            "stack".to_owned(),
+            Cell::Stack(Box::new(StackCell { frames, between: ";".into() })),
+        ));
     }
     added
 }

@@ -56,7 +56,7 @@ fn kind_of(cell: &Cell) -> ColumnKind {
         Cell::Num(_) => ColumnKind::Double,
         Cell::Bool(_) => ColumnKind::Bool,
         Cell::Text(_) => ColumnKind::Text,
-        Cell::Stack { .. } => ColumnKind::Texts,
+        Cell::Stack(_) => ColumnKind::Texts,
     }
 }
 
@@ -64,8 +64,8 @@ fn kind_of(cell: &Cell) -> ColumnKind {
 pub(super) fn push_cell(column: &mut ParquetColumn, cell: &Cell) {
     match (column.kind, cell) {
         (_, Cell::Empty) => column.push_null(),
-        (ColumnKind::Texts, Cell::Stack { frames, .. }) => {
-            column.push_texts(frames.iter().map(|frame| frame.as_bytes()));
+        (ColumnKind::Texts, Cell::Stack(stack)) => {
+            column.push_texts(stack.frames.iter().map(|frame| frame.as_bytes()));
         }
         (ColumnKind::Int | ColumnKind::Uint, Cell::Int(value)) => column.push_int(*value as i64),
         (ColumnKind::Double, Cell::Int(value)) => column.push_double(*value as f64),
@@ -88,7 +88,7 @@ fn text_of(cell: &Cell) -> String {
         Cell::Num(value) => value.to_string(),
         Cell::Bool(value) => value.to_string(),
         Cell::Text(text) => text.clone(),
-        Cell::Stack { frames, .. } => frames.join(";"),
+        Cell::Stack(stack) => stack.frames.join(";"),
     }
 }
 

@@ -108,8 +108,8 @@ pub(super) fn put_cell(body: &mut Vec<u8>, strings: &mut Interned, name: &[u8], 
             return;
         }
         Cell::Text(text) => Value::Text(text.as_bytes()),
-        Cell::Stack { frames, between } => {
-            stack = frames.join(between);
+        Cell::Stack(of) => {
+            stack = of.frames.join(&of.between);
             Value::Text(stack.as_bytes())
         }
     };

@@ -207,8 +207,8 @@ fn holds(cell: &Cell, wanted: &str) -> bool {
         Cell::Num(value) => value.to_string().contains(wanted),
         Cell::Bool(value) => value.to_string().contains(wanted),
         Cell::Text(text) => text.to_lowercase().contains(wanted),
-        Cell::Stack { frames, .. } => {
-            frames.iter().any(|frame| frame.to_lowercase().contains(wanted))
+        Cell::Stack(stack) => {
+            stack.frames.iter().any(|frame| frame.to_lowercase().contains(wanted))
         }
     }
 }
@@ -221,7 +221,7 @@ fn order(a: Option<&Cell>, b: Option<&Cell>) -> Ordering {
         Some(Cell::Bool(false)) => 2,
         Some(Cell::Bool(true)) => 3,
         Some(Cell::Text(_)) => 4,
-        Some(Cell::Stack { .. }) => 5,
+        Some(Cell::Stack(_)) => 5,
     };
     match (a, b) {
         (Some(Cell::Int(a)), Some(Cell::Int(b))) => a.cmp(b),
@@ -229,7 +229,7 @@ fn order(a: Option<&Cell>, b: Option<&Cell>) -> Ordering {
         (Some(Cell::Int(a)), Some(Cell::Num(b))) => (*a as f64).total_cmp(b),
         (Some(Cell::Num(a)), Some(Cell::Int(b))) => a.total_cmp(&(*b as f64)),
         (Some(Cell::Text(a)), Some(Cell::Text(b))) => a.cmp(b),
-        (Some(Cell::Stack { frames: a, .. }), Some(Cell::Stack { frames: b, .. })) => a.cmp(b),
+        (Some(Cell::Stack(a)), Some(Cell::Stack(b))) => a.frames.cmp(&b.frames),
         _ => rank(a).cmp(&rank(b)),
     }
 }

@@ -1,7 +1,7 @@
 //! Tests of tables and histograms as text, byte for byte.
 
 use super::*;
-use crate::base::report::draw::{Bucket, Column, Draw, Report};
+use crate::base::report::draw::{Bucket, Column, Draw, Report, StackCell};
 use crate::output::test_support::{drawn, stamp};
 
 fn column(title: &str, width: usize, align: Align) -> Column {
@@ -266,9 +266,9 @@ fn a_shrinking_column_drops_decimals_in_all_rows_before_it_widens() {
 
 #[test]
 fn a_long_stack_is_printed_below_its_row_and_a_short_one_in_it() {
-    let stack = |frames: &[&str]| Cell::Stack {
-        frames: frames.iter().map(|frame| (*frame).into()).collect(),
-        between: ";".into(),
+    let stack = |frames: &[&str]| {
+        let frames = frames.iter().map(|frame| (*frame).into()).collect();
+        Cell::Stack(Box::new(StackCell { frames, between: ";".into() }))
     };
     let drawn_rows = |rows: Vec<Vec<Cell>>| {
         let columns = ["comm", "stack", "bytes"].map(|title| right(title, 0)).to_vec();
@@ -287,9 +287,9 @@ fn a_long_stack_is_printed_below_its_row_and_a_short_one_in_it() {
 
 #[test]
 fn each_further_long_stack_of_a_row_is_printed_below_its_title() {
-    let stack = |frames: &[&str]| Cell::Stack {
-        frames: frames.iter().map(|frame| (*frame).into()).collect(),
-        between: ";".into(),
+    let stack = |frames: &[&str]| {
+        let frames = frames.iter().map(|frame| (*frame).into()).collect();
+        Cell::Stack(Box::new(StackCell { frames, between: ";".into() }))
     };
     let long = "a_function_whose_name_is_longer_than_most_functions_have";
     let columns = ["asleep in", "n", "woken by"].map(|title| right(title, 0)).to_vec();

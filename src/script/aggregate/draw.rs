@@ -103,12 +103,13 @@ impl TableParts<'_> {
             mlua::Result::Ok(cells)
         };
         let mut size = TextSize::new(&self.shared.budget);
-        let mut drawn = Vec::with_capacity(rows.len());
-        for row in rows {
+        // In the memory of the rows.
+        let drawn = rows.into_iter().map(|row| {
             let row = draw(row)?;
             size.add(&row)?;
-            drawn.push(row);
-        }
+            Ok(row)
+        });
+        let drawn = drawn.collect::<mlua::Result<_>>()?;
         make_unique(&mut columns);
         Ok(Report::Table(Table {
             name: self.name.to_owned(),

@@ -76,7 +76,7 @@ fn label_text(cell: &Cell) -> String {
         Cell::Num(value) => value.to_string(),
         Cell::Bool(value) => value.to_string(),
         Cell::Text(text) => text.clone(),
-        Cell::Stack { frames, .. } => frames.join(";"),
+        Cell::Stack(stack) => stack.frames.join(";"),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::settings::AggregateSettings;
 use super::spec::KeyColumn;
-use crate::base::report::draw::Cell;
+use crate::base::report::draw::{Cell, StackCell};
 use crate::base::text::stack_style::StackStyle;
 use crate::script::vm::guard::pause::off_the_clock;
 use crate::stat::word::Word;
@@ -23,7 +23,8 @@ pub(super) fn stack_cell(
 ) -> Cell {
     let drawn = || {
         let frames = frames_of(shared, id, style).into_iter().map(Rc::from).collect();
-        Cell::Stack { frames, between: style.between.as_deref().unwrap_or(";").into() }
+        let between = style.between.as_deref().unwrap_or(";").into();
+        Cell::Stack(Box::new(StackCell { frames, between }))
     };
     texts.entry(word).or_insert_with(drawn).clone()
 }

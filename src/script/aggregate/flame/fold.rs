@@ -81,7 +81,7 @@ pub(in super::super) fn split(parts: &TableParts<'_>, key: &[Word]) -> mlua::Res
             Cell::Int(value) => value.to_string(),
             Cell::Num(value) => value.to_string(),
             Cell::Bool(value) => value.to_string(),
-            Cell::Empty | Cell::Stack { .. } => continue,
+            Cell::Empty | Cell::Stack(_) => continue,
         };
         match split.joined {
             _ if text.is_empty() => {}
