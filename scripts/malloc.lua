@@ -28,15 +28,8 @@ function m.init(opt)
   local stack = opt.call_graph and { "stack", stack_text }
   local rows = kv { "pid", "comm", stack, keep = true,
     sums = { { "live_bytes", first = true }, "live", "bytes", "calls" } }
-  local live, key = pending { "stack", "comm", "bytes", key = "any" }, heap.keys()
-  local function freed(e, ptr)
-    local block = live:close(key(e._pid, ptr), e)
-    if block then rows:add(e._pid, block.comm, block.stack, -block.bytes, -1, 0, 0) end
-  end
-  heap.watch(opt, freed, function(e, ptr, call)
-    local pid, bytes, comm, trace = e._pid, call.bytes, e._comm, call.stack
-    live:open(key(pid, ptr), e, trace, comm, bytes)
-    rows:add(pid, comm, trace, bytes, 1, bytes, 1)
+  heap.watch(opt, function(pid, comm, trace, bytes, live, calls)
+    rows:add(pid, comm, trace, live * bytes, live, calls * bytes, calls)
   end)
 end
 return m
