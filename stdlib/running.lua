@@ -3,13 +3,15 @@ local sched = require "sched"
 
 local running = {}
 
-local UNKNOWN, ANOTHER, NEVER = -1, -2, -math.huge
+local UNKNOWN, ANOTHER, NEVER, JOINED = -1, -2, -math.huge, -1
 
 --- Returns the states of all CPUs, and the handlers of switches away from tasks and to them, which
 --- keep them. `ended(e, since)` is that of `running.watch`.
 local function follow(ended)
   local task, since, prio = per_cpu(UNKNOWN), per_cpu(NEVER), per_cpu(-1)
-  for _, cpu in ipairs(cpus()) do since[cpu] = 0 end
+  -- With --cgroup, a task may have joined the cgroup while it ran.
+  local began = some_tasks() and not per_thread() and JOINED or 0
+  for _, cpu in ipairs(cpus()) do since[cpu] = began end
 
   local function leaves(e)
     local cpu = e._cpu
@@ -29,7 +31,8 @@ end
 --- Watches who runs on each CPU; with -p only the watched tasks. Calls `ended(e, since)` for each
 --- stay that ends: `e` is the switch away from the task, `since` the time of the switch to it, or 0
 --- if it ran since before the run. A stay that began while events were lost is omitted; one without
---- a record of the switch to the task counts as unmatched.
+--- a record of the switch to the task counts as unmatched. With --cgroup, the first stay on a CPU
+--- begins with a sample of the clock, and is omitted if there is none.
 --- Returns a function that calls `visit(cpu, tid, since, prio)` for each task that runs now, the
 --- idle task 0 included. A task that runs throughout has no switch: samples of a clock show it, and
 --- its priority is -1 here. On a CPU without any event nothing runs.
@@ -41,7 +44,9 @@ function running.watch(ended)
   local clock = { freq = 10, exclude = { idle = true }, optional = true }
   evsel("cpu-clock", clock, function(e)
     local cpu = e._cpu
-    if task[cpu] == UNKNOWN and since[cpu] == 0 then task[cpu] = e._tid end
+    if task[cpu] ~= UNKNOWN or since[cpu] == NEVER then return end
+    task[cpu] = e._tid
+    if since[cpu] == JOINED then since[cpu] = e._time end
   end)
   return function(visit)
     for _, cpu in ipairs(cpus()) do

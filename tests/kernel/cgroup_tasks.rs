@@ -12,6 +12,7 @@ live_tests! {
     tasks_that_are_forked_in_a_cgroup_are_included,
     tasks_that_join_and_end_at_once_are_included,
     moves_and_clones_between_cgroups_are_followed,
+    a_task_that_joins_has_no_cpu_time_of_before,
     a_monitor_of_whole_cpus_refuses_a_cgroup,
 }
 
@@ -193,6 +194,26 @@ fn moves_and_clones_between_cgroups_are_followed() {
         TASKS / 2,
     );
     check_woken(&shells, &group, &shell, TASKS);
+}
+
+fn a_task_that_joins_has_no_cpu_time_of_before() {
+    let (group, shells) = (Cgroup::new("late"), Shells::new(&["inside"]));
+    let (inside, measured) = (shells.path("inside"), shells.path("measured"));
+    let ran = "read ran waited turns < /proc/$$/schedstat";
+    // The sleep after the join ends the stay that began outside of the group.
+    let work = format!(
+        "sleep 1; echo $$ > {}/cgroup.procs; sleep 0.01; {ran}; before=$ran; {}; {ran}; \
+         echo $((ran - before)) > {measured}",
+        group.path.display(),
+        count_to(300_000),
+    );
+    let shell = format!("exec taskset -c 0 {inside} -c '{work}'");
+    let (rows, text) = run(&["oncpu", "--cgroup", &group.name], &shell);
+    let measured = std::fs::read_to_string(&measured).expect("the task has written its time");
+    let measured_ms = measured.trim().parse::<f64>().expect("a number") / 1e6;
+    let rows = rows.iter().filter(|row| row["comm"] == "inside");
+    let ms: f64 = rows.filter_map(|row| row["ms"].as_f64()).sum();
+    assert!((0.8..1.5).contains(&(ms / measured_ms)), "{ms} of {measured_ms} ms: {text}");
 }
 
 fn a_monitor_of_whole_cpus_refuses_a_cgroup() {
