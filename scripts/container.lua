@@ -5,8 +5,9 @@
 -- files of the runtime are unknown, the short id.
 -- A container is charged for what its tasks do themselves. Disk writes that the kernel does later
 -- and packets that it handles in soft interrupts are not attributed to it. `disk_bytes` are
--- requests to block devices, at each device of a stack (LVM, RAID); `net_bytes` those of system
--- calls on IPv4 and IPv6 sockets (since Linux 6.3), without data that is only peeked at.
+-- reads and writes of block devices, at each device of a stack (LVM, RAID), without discards;
+-- `net_bytes` those of system calls on IPv4 and IPv6 sockets (since Linux 6.3), without data that
+-- is only peeked at.
 -- CPU time and page faults are recorded, the rest is counted by the kernel, or with cgroup v1 also
 -- recorded: a machine with many switches is slowed by a few percent.
 --   perilune container -i 1000
@@ -20,6 +21,7 @@ local m = monitor {
 }
 
 local SECTOR, IP = 512, "ret > 0 && (family == 2 || family == 10)"
+local DATA = "rwbs[0] != 'D' && rwbs[0] != 'N'"             -- not discards, nor writes of zeroes
 
 function m.init(opt)
   local sums = { { "cpu_ns", first = true }, "switches", "faults", "disk_bytes", "net_bytes" }
@@ -32,7 +34,7 @@ function m.init(opt)
     if ev then rows:count(ev, { key = field, sums = { of }, first = n, late_names = true }) end
   end
   count(evsel "sched:sched_switch", 2, "1")
-  count(evsel "block:block_bio_queue", 4, ("nr_sector * %d"):format(SECTOR))
+  count(evsel(("block:block_bio_queue/%s/"):format(DATA)), 4, ("nr_sector * %d"):format(SECTOR))
   count(evsel(("sock:sock_send_length/%s/"):format(IP), { optional = true }), 5, "ret")
   local not_peeked = ("sock:sock_recv_length/%s && !(flags & 2)/"):format(IP) -- MSG_PEEK
   count(evsel(not_peeked, { optional = true }), 5, "ret")
