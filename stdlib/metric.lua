@@ -139,16 +139,30 @@ end
 ---@field events perilune.Evsel[]
 ---@field metrics { name: string, value: fun(n: function): number }[]
 
+--- Returns the paths of the cgroups that `--cgroup PATH,…` names, each once.
+local function paths_of(list)
+  local paths, seen = {}, {}
+  for pattern in list:gmatch "[^,]+" do
+    local matching, why = cgroups(pattern)
+    for _, path in ipairs(matching or error(why, 0)) do
+      local name = path:match "^/*(.-)/*$"
+      if not seen[name] then paths[#paths + 1] = path end
+      seen[name] = true
+    end
+  end
+  if #paths == 0 then
+    local why = "--cgroup: '%s' names no cgroup; pass paths, such as system.slice, or omit it"
+    error(why:format(list), 0)
+  end
+  return paths
+end
+
 --- Declares the events of -e and --metric, once for each cgroup of --cgroup.
 ---@return perilune.CountedSet[]
 function metric.sets(opt)
   local exclude = cpu_modes.excluded(opt)
-  local sets, paths = {}, {}
-  for pattern in (opt.cgroup or ""):gmatch "[^,]+" do
-    local matching, why = cgroups(pattern)
-    for _, path in ipairs(matching or error(why, 0)) do paths[#paths + 1] = path end
-  end
-  for _, cgroup in ipairs(#paths > 0 and paths or { false }) do
+  local sets = {}
+  for _, cgroup in ipairs(opt.cgroup and paths_of(opt.cgroup) or { false }) do
     local options = { count = true, cgroup = cgroup, exclude = exclude, pinned = opt.pinned }
     local set, known, groups = { cgroup = cgroup, events = {}, metrics = {} }, {}, {}
     for i, s in ipairs(flat.selectors(opt.event)) do

@@ -113,12 +113,14 @@ fn a_cgroup_is_counted_apart_from_the_rest() {
     let (inside, outside) = (load::getppid(CALLS), load::getppid(2 * CALLS));
     fs::write(folder.join("cgroup.procs"), inside.pid().to_string()).expect("a task can move");
     let events = format!("{ENTER},task-clock");
-    let tool = Tool::attach(&["stat", "-e", &events, "--cgroup", &name, "-i", "60000"]);
+    let twice = format!("{name},/{name}/");
+    let tool = Tool::attach(&["stat", "-e", &events, "--cgroup", &twice, "-i", "60000"]);
     inside.run();
     outside.run();
     let run = tool.finish();
     assert_eq!(count_of(&run, ENTER), u64::from(CALLS), "{:?}", run.objects);
     assert!(run.of("row").all(|row| row["cgroup"] == name.as_str()), "{:?}", run.objects);
+    assert_eq!(run.of("row").count(), 2, "a row for each event: {:?}", run.objects);
 }
 
 /// Returns where the hierarchy with the perf_event controller is mounted.
@@ -164,6 +166,8 @@ fn events_that_cannot_be_counted_are_refused_with_the_reason() {
     assert!(said.contains("`..` leads out of the hierarchy; name a folder below"), "{said}");
     let said = refusal_of_stat(&["-e", "page-faults", "--cgroup", "perilune/none"]);
     assert!(said.contains("cgroup `perilune/none`"), "{said}");
+    let said = refusal_of_stat(&["-e", "page-faults", "--cgroup", ","]);
+    assert!(said.contains("--cgroup: ',' names no cgroup"), "{said}");
     let said = refusal_of_stat(&["--metric", "ipc"]);
     assert!(said.contains("'ipc' is not NAME=EXPRESSION"), "{said}");
     for (expression, rest) in [
