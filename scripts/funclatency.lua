@@ -5,8 +5,10 @@
 -- The probes themselves take time, which is part of each call and twice of those around it: a
 -- microsecond for a function of the kernel, several for one of a program. Do not measure shorter
 -- functions with it.
--- A call that began before the run, or that ends in another way than by a return (longjmp, an
--- exception, the end of the thread), has no duration and is unmatched.
+-- A call that began before the run, or that ends in another way than by a return (longjmp, the end
+-- of the thread), has no duration and is unmatched.
+-- A program aborts if an exception of C++ or a panic of Rust passes through a watched function, or
+-- if the stack of a watched function of Go grows. Use funccount for these.
 --   perilune funclatency -e 'uprobe:bash:*command*' -- bash -c 'sleep 0.1; true'
 --   perilune funclatency -e kprobe:vfs_fsync_range --histogram -i 1000
 --   perilune funclatency -e uprobe:libc.so.6:getaddrinfo --than 100ms -p 1234
