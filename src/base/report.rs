@@ -1,5 +1,6 @@
 //! The output of a run, as data: scripts return it, `output` draws it.
 
+pub mod cell;
 pub mod coverage;
 pub mod delay_map;
 pub mod draw;
@@ -8,6 +9,7 @@ pub mod flame;
 pub mod frame;
 pub mod heat;
 pub mod metric;
+pub mod rows;
 pub mod run_record;
 pub mod run_stats;
 pub mod stacks_over_time;

@@ -2,7 +2,8 @@
 //! in which they fit a terminal.
 
 use super::layout::{TableLayout, lay_out};
-use crate::base::report::draw::{Cell, Table};
+use crate::base::report::cell::Cell;
+use crate::base::report::draw::Table;
 
 /// First cell of the row of sums.
 const TOTAL: &str = "total";
@@ -31,9 +32,7 @@ fn omit_zeros(table: &mut Table) {
         shown.push(1);
     }
     table.columns = shown.iter().map(|i| table.columns[*i].clone()).collect();
-    for row in &mut table.rows {
-        *row = shown.iter().map(|i| row.get(*i).cloned().unwrap_or(Cell::Empty)).collect();
-    }
+    table.rows.retain_columns(|column| shown.contains(&column));
 }
 
 fn add_sums(table: &mut Table) {
@@ -51,7 +50,7 @@ fn add_sums(table: &mut Table) {
         })
     };
     let first = std::iter::once(Cell::Text(TOTAL.to_owned()));
-    let sums = first.chain((1..table.columns.len()).map(sum)).collect();
+    let sums: Vec<Cell> = first.chain((1..table.columns.len()).map(sum)).collect();
     table.rows.push(sums);
 }
 
@@ -108,7 +107,7 @@ mod tests {
             samples: 0,
             hidden: 0,
             columns: ["cpu", "switch", "hi", "timer", "rcu"].map(column).to_vec(),
-            rows: vec![row([0, 10, 0, 7, 1]), row([255, 200, 0, 3, 0])],
+            rows: vec![row([0, 10, 0, 7, 1]), row([255, 200, 0, 3, 0])].into(),
         }
     }
 
@@ -151,7 +150,7 @@ mod tests {
     #[test]
     fn a_table_of_zeros_keeps_a_column_and_one_row_has_no_sums() {
         let mut table = table(false);
-        table.rows = vec![vec![Cell::Int(0); 5]];
+        table.rows = vec![vec![Cell::Int(0); 5]].into();
         assert_eq!(lines(&table, false, 80), ["cpu switch", "0 0"]);
     }
 }

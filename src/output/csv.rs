@@ -28,9 +28,10 @@ use super::omitted_rows::OmittedRows;
 use super::text::{TextOptions, push_problems, stats_text};
 use super::wall::Wall;
 use super::{ByteSink, table};
+use crate::base::report::cell::Cell;
 use crate::base::report::coverage::Coverage;
 use crate::base::report::draw::{
-    Cell, Draw, DrawnHistogram, EventLine, EventText, Level, OpenedEvent, Report, Stamp,
+    Draw, DrawnHistogram, EventLine, EventText, Level, OpenedEvent, Report, Stamp,
 };
 use crate::base::report::run_stats::Stats;
 use crate::base::text::message::message;
@@ -181,7 +182,7 @@ impl Csv {
         match part {
             Report::Table(table) => {
                 self.omitted.add(table);
-                for row in &table.rows {
+                for row in table.rows.iter() {
                     let row: Vec<&Cell> = row.iter().collect();
                     self.row(stamp, &table.name, layout, &row);
                 }

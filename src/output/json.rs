@@ -37,9 +37,10 @@
 use super::ByteSink;
 use super::wall::Wall;
 use crate::base::event::value::Value;
+use crate::base::report::cell::Cell;
 use crate::base::report::coverage::Coverage;
 use crate::base::report::draw::{
-    Cell, Column, Draw, DrawnHistogram, EventLine, EventText, Level, Report, Stamp, Table,
+    Column, Draw, DrawnHistogram, EventLine, EventText, Level, Report, Stamp, Table,
 };
 use crate::base::report::run_stats::Stats;
 use crate::base::text::stack_style::StackStyle;
@@ -210,7 +211,7 @@ impl Draw for Json {
         for part in parts {
             match part {
                 Report::Table(table) => {
-                    for row in &table.rows {
+                    for row in table.rows.iter() {
                         self.row(stamp, table, row);
                         self.sink.write_early();
                     }

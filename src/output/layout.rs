@@ -1,6 +1,8 @@
 //! The layout of a table: its cells as text and the widths of its columns.
 
-use crate::base::report::draw::{Align, Cell, Column, Table};
+use crate::base::report::cell::Cell;
+use crate::base::report::draw::{Align, Column, Table};
+use crate::base::report::rows::TableRows;
 use crate::base::text::{escape, field};
 
 /// The columns of a table that text output shows, and their titles.
@@ -128,14 +130,14 @@ fn is_chain(cell: Option<&Cell>) -> bool {
 }
 
 /// Returns whether a column contains text.
-fn of_names(rows: &[Vec<Cell>], i: usize) -> bool {
+fn of_names(rows: &TableRows, i: usize) -> bool {
     rows.iter()
         .any(|row| matches!(row.get(i), Some(Cell::Text(_) | Cell::Bool(_) | Cell::Stack(_))))
 }
 
 /// Returns the number of decimals in a column: as many as wanted, or fewer if the column shrinks.
 /// Decimal points are aligned.
-fn decimals(rows: &[Vec<Cell>], i: usize, column: &Column, title: usize) -> Option<usize> {
+fn decimals(rows: &TableRows, i: usize, column: &Column, title: usize) -> Option<usize> {
     let wanted = column.decimals?;
     if !column.shrinks {
         return Some(wanted);

@@ -33,8 +33,9 @@ mod table;
 
 use super::omitted_rows::OmittedRows;
 use super::text::{TextOptions, stats_text};
+use crate::base::report::cell::Cell;
 use crate::base::report::coverage::Coverage;
-use crate::base::report::draw::{Cell, Draw, EventLine, Level, OpenedEvent, Report, Stamp};
+use crate::base::report::draw::{Draw, EventLine, Level, OpenedEvent, Report, Stamp};
 use crate::base::report::event_record::EventRecord;
 use crate::base::report::metric::MetricTable;
 use crate::base::report::run_stats::Stats;

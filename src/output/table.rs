@@ -6,7 +6,9 @@
 
 use super::layout::{MeasuredText, PlacedColumn, TableLayout, lay_out, long_stacks, shorten};
 use super::{Colour, counts, shrink};
-use crate::base::report::draw::{Align, Cell, DrawnHistogram, Style, Table};
+use crate::base::report::cell::Cell;
+use crate::base::report::draw::{Align, DrawnHistogram, Style, Table};
+use crate::base::report::rows::TableRows;
 use crate::base::text::units::counted;
 use crate::base::text::{digits, escape, field};
 
@@ -130,15 +132,16 @@ pub(super) fn push_omitted(out: &mut Vec<u8>, titles: &[Vec<u8>], colour: Colour
 fn without(table: &Table, omitted: &[usize]) -> Table {
     let others = |i: &usize| !omitted.contains(i);
     let columns = (0..table.columns.len()).filter(others);
-    let row = |row: &Vec<Cell>| {
+    let mut rows = TableRows::with_capacity(columns.clone().count(), table.rows.len());
+    for row in table.rows.iter() {
         let cells = row.iter().enumerate().filter(|(i, _)| others(i));
-        cells.map(|(_, cell)| cell.clone()).collect()
-    };
+        rows.push(cells.map(|(_, cell)| cell.clone()));
+    }
     Table {
         name: table.name.clone(),
         title: table.title.clone(),
         columns: columns.filter_map(|i| table.columns.get(i).cloned()).collect(),
-        rows: table.rows.iter().map(row).collect(),
+        rows,
         ..*table
     }
 }
@@ -221,7 +224,7 @@ pub(super) fn push_pair(out: &mut Vec<u8>, name: &str, cell: &Cell) {
 fn push_lines(out: &mut Vec<u8>, table: &Table, laid: &TableLayout, colour: Colour) {
     painted(out, colour, BOLD, |out| push_row(out, &laid.titles, &laid.columns));
     out.push(b'\n');
-    for row in &table.rows {
+    for row in table.rows.iter() {
         push_row(out, &laid.row(row), &laid.columns);
         out.push(b'\n');
     }

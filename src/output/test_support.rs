@@ -1,7 +1,8 @@
 //! Helpers for the tests of all formats: a writer that can be read, and events to draw.
 
 use crate::base::event::value::Value;
-use crate::base::report::draw::{Cell, Draw, EventLine, EventText, Stamp};
+use crate::base::report::cell::Cell;
+use crate::base::report::draw::{Draw, EventLine, EventText, Stamp};
 use crate::base::report::frame::Frame;
 use crate::base::text::stack_style::StackStyle;
 use crate::output::Colour;

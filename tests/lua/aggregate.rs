@@ -8,7 +8,8 @@ mod tables;
 
 use mlua::{FromLuaMulti, Lua};
 use perilune::{
-    base::report::draw::{Cell, DrawnHistogram, Report, Table},
+    base::report::cell::Cell,
+    base::report::draw::{DrawnHistogram, Report, Table},
     script::aggregate::{AggregateSettings, Aggregates},
 };
 

@@ -1,14 +1,14 @@
 //! The output of a run, as data: events, tables, histograms, notes. A script returns these,
 //! `output` draws them.
 
-use std::rc::Rc;
-
 use crate::base::{
     event::value::{FieldType, Value},
+    report::cell::Cell,
     report::coverage::Coverage,
     report::event_record::EventRecord,
     report::frame::Frame,
     report::metric::{MetricKind, MetricTable},
+    report::rows::TableRows,
     report::run_record::RunRecord,
     report::run_stats::Stats,
 };
@@ -101,44 +101,6 @@ pub enum EventText<'a> {
     Printer(&'a [u8]),
 }
 
-/// One value of a row.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Cell {
-    /// Nothing to show: JSON null.
-    Empty,
-    /// An exact integer.
-    Int(i128),
-    /// A number with a fraction.
-    Num(f64),
-    /// True or false.
-    Bool(bool),
-    /// Text.
-    Text(String),
-    /// A stack: an array in JSON. Boxed, because a report may have 10^5 cells, most of them numbers.
-    Stack(Box<StackCell>),
-}
-
-/// A stack.
-#[derive(Clone, Debug, PartialEq)]
-pub struct StackCell {
-    /// The frames' text, in display order.
-    pub frames: Vec<Rc<str>>,
-    /// Separator in text.
-    pub between: Rc<str>,
-}
-
-impl From<f64> for Cell {
-    /// Whole numbers become [`Cell::Int`], exactly.
-    fn from(value: f64) -> Cell {
-        // Every integer below 2^127 converts exactly.
-        if value.fract() == 0.0 && value.abs() < 1e38 {
-            Cell::Int(value as i128)
-        } else {
-            Cell::Num(value)
-        }
-    }
-}
-
 /// Alignment of a column's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
@@ -205,7 +167,7 @@ pub struct Table {
     /// Columns in order.
     pub columns: Vec<Column>,
     /// Rows in order, each as long as `columns`.
-    pub rows: Vec<Vec<Cell>>,
+    pub rows: TableRows,
     /// Number of further rows, beyond the limit of the table.
     pub hidden: u64,
 }
@@ -338,18 +300,5 @@ pub trait Draw {
     /// The same as for [`Draw::flush`].
     fn end(&mut self) -> std::io::Result<()> {
         self.flush()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn whole_numbers_are_integers() {
-        assert_eq!(Cell::from(-3.0), Cell::Int(-3));
-        assert_eq!(Cell::from(0.5), Cell::Num(0.5));
-        assert_eq!(Cell::from(f64::INFINITY), Cell::Num(f64::INFINITY));
-        assert_eq!(Cell::from(2f64.powi(64)), Cell::Int(1 << 64));
     }
 }

@@ -4,8 +4,9 @@
 use std::io;
 
 use crate::base::event::value::Value;
+use crate::base::report::cell::Cell;
 use crate::base::report::coverage::Coverage;
-use crate::base::report::draw::{Cell, OpenedEvent, Stamp};
+use crate::base::report::draw::{OpenedEvent, Stamp};
 use crate::base::report::frame::Frame;
 
 /// The id of every call chain for which the table of chains had no room.

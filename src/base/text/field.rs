@@ -2,7 +2,7 @@
 
 use super::{digits, escape};
 use crate::base::event::value::Value;
-use crate::base::report::draw::Cell;
+use crate::base::report::cell::Cell;
 use std::io::Write;
 
 /// Appends a field's value.

@@ -1,7 +1,7 @@
 //! Cells of CSV: quotes where they are needed, and no text that a spreadsheet would execute.
 
 use crate::base::event::value::Value;
-use crate::base::report::draw::Cell;
+use crate::base::report::cell::Cell;
 use crate::base::text::{escape, field};
 
 /// Appends a cell, quoted if needed, and a comma.

@@ -50,7 +50,15 @@ fn limited_table(name: &str, keys: &[&str], rows: Vec<Vec<Cell>>, hidden: u64) -
     };
     let columns = keys.iter().map(column).collect();
     let (title, style) = (None, Style::Plain);
-    Report::Table(Table { name: name.to_owned(), title, style, samples: 0, columns, rows, hidden })
+    Report::Table(Table {
+        name: name.to_owned(),
+        title,
+        style,
+        samples: 0,
+        columns,
+        rows: rows.into(),
+        hidden,
+    })
 }
 
 #[test]

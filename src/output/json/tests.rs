@@ -94,7 +94,8 @@ fn a_row_has_a_key_per_column_and_exact_numbers() {
             Cell::Num(1234.5678),
             Cell::Empty,
             Cell::Int(1 << 70),
-        ]],
+        ]]
+        .into(),
     };
     let row = Report::Row(vec![
         ("signal".into(), Cell::Text("KILL".into())),
@@ -198,7 +199,7 @@ fn a_report_of_many_rows_is_written_before_it_is_complete() {
         samples: 0,
         hidden: 0,
         columns: vec![column("n")],
-        rows,
+        rows: rows.into(),
     };
     let report = [Report::Table(table)];
     let (results, stamp) = (Written::default(), stamp(0));

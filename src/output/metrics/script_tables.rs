@@ -1,7 +1,8 @@
 //! Measurements of tables that a script builds itself, from what is printed of them: their columns
 //! have no declared key.
 
-use crate::base::report::draw::{Cell, Column, Report, Table};
+use crate::base::report::cell::Cell;
+use crate::base::report::draw::{Column, Report, Table};
 use crate::base::report::metric::{MetricKind, MetricRow, MetricTable};
 
 /// Columns of numbers that name a thing instead of measuring it.

@@ -1,8 +1,9 @@
 //! From measurements to the exposition.
 
 use super::*;
+use crate::base::report::cell::Cell;
 use crate::base::report::coverage::Coverage;
-use crate::base::report::draw::{Align, Cell, Column, Report, Style, Table};
+use crate::base::report::draw::{Align, Column, Report, Style, Table};
 use crate::base::report::metric::{
     Distribution, DistributionShape, MetricKind, MetricRow, MetricTable,
 };
@@ -157,7 +158,15 @@ fn own_table(rows: Vec<Vec<Cell>>) -> Report {
         column("n", MetricKind::Counter),
     ];
     let (name, style) = ("report".to_owned(), Style::Plain);
-    Report::Table(Table { name, title: None, style, samples: 0, columns, rows, hidden: 0 })
+    Report::Table(Table {
+        name,
+        title: None,
+        style,
+        samples: 0,
+        columns,
+        rows: rows.into(),
+        hidden: 0,
+    })
 }
 
 #[test]

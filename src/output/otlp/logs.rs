@@ -6,10 +6,9 @@
 
 use super::{Any, attribute, text_attribute};
 use crate::base::event::value::Value;
+use crate::base::report::cell::Cell;
 use crate::base::report::coverage::Coverage;
-use crate::base::report::draw::{
-    Cell, Draw, EventLine, EventText, Level, OpenedEvent, Report, Stamp,
-};
+use crate::base::report::draw::{Draw, EventLine, EventText, Level, OpenedEvent, Report, Stamp};
 use crate::base::report::metric::MetricTable;
 use crate::base::report::run_record::RunRecord;
 use crate::base::report::run_stats::Stats;

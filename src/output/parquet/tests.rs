@@ -288,7 +288,7 @@ fn limited_table(name: &str, rows: Vec<Vec<Cell>>, hidden: u64) -> Report {
         samples: 0,
         hidden,
         columns: vec![column("key", None), column("avg_us", Some(3))],
-        rows,
+        rows: rows.into(),
     })
 }
 

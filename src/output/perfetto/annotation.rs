@@ -3,7 +3,7 @@
 use super::intern::{Interned, Kind};
 use super::wire::{put_double, put_int, put_message, put_text, put_uint};
 use crate::base::event::value::Value;
-use crate::base::report::draw::Cell;
+use crate::base::report::cell::Cell;
 use crate::base::text::digits;
 
 /// The longest text that is interned; a longer one is unlikely to occur again.

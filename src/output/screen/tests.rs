@@ -3,10 +3,9 @@
 use super::keys::Key;
 use super::paint::{PaintContext, paint};
 use super::view::{Page, View, ViewRequest};
+use crate::base::report::cell::Cell;
 use crate::base::report::coverage::Coverage;
-use crate::base::report::draw::{
-    Align, Bucket, Cell, Column, DrawnHistogram, Report, Style, Table,
-};
+use crate::base::report::draw::{Align, Bucket, Column, DrawnHistogram, Report, Style, Table};
 use crate::output::Colour;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -45,7 +44,7 @@ fn table(rows: &[(i128, i128, i128, &str)]) -> Report {
             column("RUNTIME", 8, Align::Right),
             column("COMM", 0, Align::Left),
         ],
-        rows: rows.iter().map(cells).collect(),
+        rows: rows.iter().map(cells).collect::<Vec<_>>().into(),
     })
 }
 
@@ -102,7 +101,7 @@ fn press(view: &mut View, keys: &str) {
 fn a_long_name_leaves_room_for_the_values() {
     let mut part = table(&[(200, 3, 90, "redis"), (100, 7, 50, "nginx")]);
     if let Report::Table(table) = &mut part {
-        table.rows[0][0] = Cell::Text("/kubepods.slice".repeat(20));
+        table.rows.get_mut(0).unwrap()[0] = Cell::Text("/kubepods.slice".repeat(20));
     }
     let text = draw(&view(vec![part]), 60, 12, &[]).backend().to_string();
     assert!(

@@ -5,8 +5,9 @@
 //! lines that were printed, and the keys. This module is independent of the terminal.
 
 use super::keys::Key;
+use crate::base::report::cell::Cell;
 use crate::base::report::coverage::Coverage;
-use crate::base::report::draw::{Cell, Report, Table};
+use crate::base::report::draw::{Report, Table};
 use std::cmp::Ordering;
 
 /// The content of the screen.
@@ -163,7 +164,7 @@ impl View {
     /// Returns the rows of a table to show, in order. `chosen` is set for the table that keys sort.
     pub(super) fn rows(&self, table: &Table, chosen: bool) -> Vec<usize> {
         let wanted = self.filter.to_lowercase();
-        let kept = |row: &Vec<Cell>| {
+        let kept = |row: &[Cell]| {
             wanted.is_empty()
                 || visible(table).any(|(i, _)| row.get(i).is_some_and(|cell| holds(cell, &wanted)))
         };

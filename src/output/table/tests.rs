@@ -1,7 +1,8 @@
 //! Tests of tables and histograms as text, byte for byte.
 
 use super::*;
-use crate::base::report::draw::{Bucket, Column, Draw, Report, StackCell};
+use crate::base::report::cell::StackCell;
+use crate::base::report::draw::{Bucket, Column, Draw, Report};
 use crate::output::test_support::{drawn, stamp};
 
 fn column(title: &str, width: usize, align: Align) -> Column {
@@ -20,7 +21,15 @@ fn right(title: &str, width: usize) -> Column {
 }
 
 fn table(style: Style, columns: Vec<Column>, rows: Vec<Vec<Cell>>) -> Table {
-    Table { name: "t".into(), title: None, style, samples: 0, columns, rows, hidden: 0 }
+    Table {
+        name: "t".into(),
+        title: None,
+        style,
+        samples: 0,
+        columns,
+        rows: rows.into(),
+        hidden: 0,
+    }
 }
 
 fn text(text: &str) -> Cell {

@@ -3,7 +3,8 @@
 use super::*;
 use crate::base::event::value::Value;
 use crate::base::kernel::address::is_kernel_address;
-use crate::base::report::draw::{Align, Cell, Column};
+use crate::base::report::cell::Cell;
+use crate::base::report::draw::{Align, Column};
 use crate::base::report::draw::{Style, Table};
 use crate::base::report::frame::Frame;
 use crate::base::report::run_stats::JitStats;
@@ -25,7 +26,15 @@ fn one_cell(title: &str, cell: Cell) -> Report {
         Column { title, key, width: 0, align, decimals, shrinks, arrow, json_only, spare, metric };
     let columns = vec![column];
     let (name, title, style, samples) = ("t".into(), None, Style::Plain, 0);
-    Report::Table(Table { name, title, style, samples, columns, rows: vec![vec![cell]], hidden: 0 })
+    Report::Table(Table {
+        name,
+        title,
+        style,
+        samples,
+        columns,
+        rows: vec![vec![cell]].into(),
+        hidden: 0,
+    })
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::base::text::message::utf8;
 use crate::stat::sum::I64_RANGE;
 use crate::{
     base::{
-        report::draw::Cell,
+        report::cell::Cell,
         text::number::{IntegerType, Number, hex},
     },
     script::vm::cell::cell,

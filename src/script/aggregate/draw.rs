@@ -6,7 +6,9 @@
 use super::cells::{EVICTED, TableParts};
 use super::spec::KeyColumn;
 use crate::{
-    base::report::draw::{Align, Cell, Column, Report, Style, Table},
+    base::report::cell::Cell,
+    base::report::draw::{Align, Column, Report, Style, Table},
+    base::report::rows::TableRows,
     script::{
         aggregate::column::{column, column_key, make_unique},
         vm::cell::TextSize,
@@ -18,43 +20,73 @@ use std::collections::HashMap;
 /// Minimum width of a column with an arrow: fits names of tracepoints.
 const ARROW_WIDTH: usize = 19;
 
-/// A row whose key is not drawn yet.
-pub(super) struct UndrawnRow {
-    key: UndrawnKey,
-    name: Option<u32>,
-    cells: Vec<Cell>,
+/// The cells of rows besides their values.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct RowShape {
+    /// Whether the cells of the key are omitted.
+    pub(super) hide_key: bool,
+    /// Whether the last cell is a name.
+    pub(super) named: bool,
 }
 
-/// The key of a row. A key of one word is not allocated: there may be 10^5 rows.
-enum UndrawnKey {
-    /// That of the row of evicted keys.
-    Evicted,
-    One(Word),
-    Many(Box<[Word]>),
+/// Rows whose keys and names are not drawn yet: their cells are empty.
+pub(super) struct UndrawnRows {
+    rows: TableRows,
+    shape: RowShape,
+    /// Number of cells of a key.
+    key_cells: usize,
+    /// Number of words of a key.
+    key_words: usize,
+    /// The keys of the first rows; the others are those of evicted keys.
+    keys: Vec<Word>,
+    /// String ids of the names of these rows, if rows have names.
+    names: Vec<Option<u32>>,
 }
 
-impl UndrawnRow {
-    /// Returns a row without a name; without a key, that of evicted keys.
-    pub(super) fn new(key: Option<&[Word]>, cells: Vec<Cell>) -> UndrawnRow {
-        let key = match key {
-            None => UndrawnKey::Evicted,
-            Some([word]) => UndrawnKey::One(*word),
-            Some(words) => UndrawnKey::Many(words.into()),
-        };
-        UndrawnRow { key, name: None, cells }
-    }
-
-    /// Returns the row with the name of a string id.
-    pub(super) fn named(self, name: Option<u32>) -> UndrawnRow {
-        UndrawnRow { name, ..self }
-    }
-
-    fn key(&self) -> Option<&[Word]> {
-        match &self.key {
-            UndrawnKey::Evicted => None,
-            UndrawnKey::One(word) => Some(std::slice::from_ref(word)),
-            UndrawnKey::Many(words) => Some(words),
+impl UndrawnRows {
+    /// Returns no rows, with room for `len` of as many cells as there are columns.
+    pub(super) fn new(
+        parts: &TableParts<'_>,
+        shape: RowShape,
+        columns: usize,
+        len: usize,
+    ) -> UndrawnRows {
+        let words = parts.columns.iter().flatten().count();
+        UndrawnRows {
+            rows: TableRows::with_capacity(columns, len),
+            shape,
+            key_cells: if shape.hide_key { 0 } else { words },
+            key_words: words,
+            keys: Vec::with_capacity(words * len),
+            names: Vec::new(),
         }
+    }
+
+    /// Adds a row, before those of evicted keys.
+    pub(super) fn push(
+        &mut self,
+        key: &[Word],
+        name: Option<u32>,
+        values: impl IntoIterator<Item = Cell>,
+    ) {
+        self.push_evicted(values);
+        self.keys.extend(key.iter().take(self.key_words));
+        self.keys.resize(self.rows.len() * self.key_words, Word::ZERO);
+        if self.shape.named {
+            self.names.push(name);
+        }
+    }
+
+    /// Adds a row of evicted keys.
+    pub(super) fn push_evicted(&mut self, values: impl IntoIterator<Item = Cell>) {
+        let key = std::iter::repeat_n(Cell::Empty, self.key_cells);
+        self.rows.push(key.chain(values));
+    }
+
+    /// Returns the key of a row, or None if it is that of evicted keys.
+    fn key(&self, row: usize) -> Option<&[Word]> {
+        let start = row * self.key_words;
+        self.keys.get(start..start + self.key_words)
     }
 }
 
@@ -63,10 +95,9 @@ pub(super) struct UndrawnTable<'a> {
     pub(super) style: Style,
     pub(super) samples: u64,
     pub(super) columns: Vec<Column>,
-    pub(super) rows: Vec<UndrawnRow>,
+    pub(super) rows: UndrawnRows,
     /// Number of further rows, beyond `top`.
     pub(super) hidden: u64,
-    pub(super) hide_key: bool,
     /// The column of the rows' names.
     pub(super) name: Option<&'a KeyColumn>,
 }
@@ -77,39 +108,35 @@ impl TableParts<'_> {
     /// # Errors
     /// A column's own function failed.
     pub(super) fn table(&self, undrawn: UndrawnTable<'_>) -> mlua::Result<Report> {
-        let UndrawnTable { style, samples, mut columns, rows, hidden, hide_key, name } = undrawn;
+        let UndrawnTable { style, samples, mut columns, mut rows, hidden, name } = undrawn;
         let (mut texts, mut names) = (self.texts(), HashMap::new());
-        let mut draw = |mut row: UndrawnRow| {
-            // In the memory of the row: there may be 10^5 of them.
-            let mut cells = std::mem::take(&mut row.cells);
-            let key = row.key();
-            if !hide_key {
-                let values = cells.len();
-                cells.extend(self.key_cells(&mut texts, key)?);
-                cells.rotate_left(values);
-            }
-            match (name, key) {
-                (Some(_), None) if hide_key => cells.push(Cell::Text(EVICTED.to_owned())),
-                (Some(_), None) => cells.push(Cell::Empty),
+        let mut size = TextSize::new(&self.shared.budget);
+        for at in 0..rows.rows.len() {
+            let key = rows.key(at);
+            let drawn = match rows.shape.hide_key {
+                true => Vec::new(),
+                false => self.key_cells(&mut texts, key)?,
+            };
+            let name = match (name, key) {
+                (None, _) => None,
+                (Some(_), None) if rows.shape.hide_key => Some(Cell::Text(EVICTED.to_owned())),
+                (Some(_), None) => Some(Cell::Empty),
                 (Some(column), Some(key)) if column.draw.is_some() => {
                     let word = key.first().copied().unwrap_or(Word::ZERO);
-                    cells.push(self.text(&mut names, column, word)?);
+                    Some(self.text(&mut names, column, word)?)
                 }
                 (Some(_), Some(_)) => {
-                    cells.push(row.name.map_or(Cell::Empty, |id| self.plain(Word::string(id))));
+                    let id = rows.names.get(at).copied().flatten();
+                    Some(id.map_or(Cell::Empty, |id| self.plain(Word::string(id))))
                 }
-                (None, _) => {}
+            };
+            let Some(row) = rows.rows.get_mut(at) else { continue };
+            row.iter_mut().zip(drawn).for_each(|(cell, drawn)| *cell = drawn);
+            if let (Some(cell), Some(name)) = (row.last_mut(), name) {
+                *cell = name;
             }
-            mlua::Result::Ok(cells)
-        };
-        let mut size = TextSize::new(&self.shared.budget);
-        // In the memory of the rows.
-        let drawn = rows.into_iter().map(|row| {
-            let row = draw(row)?;
-            size.add(&row)?;
-            Ok(row)
-        });
-        let drawn = drawn.collect::<mlua::Result<_>>()?;
+            size.add(row)?;
+        }
         make_unique(&mut columns);
         Ok(Report::Table(Table {
             name: self.name.to_owned(),
@@ -117,7 +144,7 @@ impl TableParts<'_> {
             style,
             samples,
             columns,
-            rows: drawn,
+            rows: rows.rows,
             hidden,
         }))
     }

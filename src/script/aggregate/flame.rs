@@ -4,7 +4,7 @@
 //! the root in their order, usually the process name first. The weight of a stack is the count of
 //! its row, or the sum that `--weight` names.
 
-use crate::base::report::draw::Cell;
+use crate::base::report::cell::Cell;
 use crate::base::report::flame::Flame;
 use crate::stat::kv::Kv;
 use crate::stat::leaf::SharedAggregate;

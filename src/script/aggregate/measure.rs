@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     base::{
-        report::draw::Cell,
+        report::cell::Cell,
         report::metric::{Distribution, DistributionShape, MetricKind, MetricRow, MetricTable},
     },
     script::aggregate::column::column_key,

@@ -2,7 +2,7 @@
 
 use super::settings::AggregateSettings;
 use super::spec::KeyColumn;
-use crate::base::report::draw::{Cell, StackCell};
+use crate::base::report::cell::{Cell, StackCell};
 use crate::base::text::stack_style::StackStyle;
 use crate::script::vm::guard::pause::off_the_clock;
 use crate::stat::word::Word;

@@ -9,7 +9,8 @@
 use mlua::{LightUserData, Lua, Table, Value};
 
 use super::registry::Registry;
-use crate::base::report::draw::{Cell, Report};
+use crate::base::report::cell::Cell;
+use crate::base::report::draw::Report;
 use crate::base::text::units::parse_size;
 use crate::script::context::RunContext;
 use crate::script::vm::cell::cell;

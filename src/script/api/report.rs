@@ -5,7 +5,8 @@ use std::rc::Rc;
 use mlua::{Function, Lua, Table, Value};
 
 use super::registry::Registry;
-use crate::base::report::draw::{self, Align, Cell, Column, Style};
+use crate::base::report::cell::Cell;
+use crate::base::report::draw::{self, Align, Column, Style};
 use crate::base::report::metric::MetricKind;
 use crate::script::aggregate::column::{column_key, json_key, make_unique};
 use crate::script::dispatch::draw::ReportTable;
@@ -49,7 +50,7 @@ pub(super) fn new_report(lua: &Lua, budget: &Rc<Budget>) -> mlua::Result<Functio
                 Ok(cells)
             };
             let rows = rows.sequence_values::<Table>().map(cells);
-            let rows = rows.collect::<mlua::Result<Vec<Vec<Cell>>>>()?;
+            let rows = rows.collect::<mlua::Result<Vec<Vec<Cell>>>>()?.into();
             let name = name.as_deref().or(title.as_deref());
             let name = json_key(name.unwrap_or_default(), "report");
             Ok(ReportTable(draw::Table {

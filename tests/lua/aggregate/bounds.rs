@@ -2,7 +2,8 @@
 
 use super::{Host, rows};
 use mlua::Value;
-use perilune::base::report::draw::{Cell, Report};
+use perilune::base::report::cell::Cell;
+use perilune::base::report::draw::Report;
 
 #[test]
 fn only_printed_tables_are_reset() {
@@ -82,9 +83,9 @@ fn a_bound_folds_keys_into_one_row_and_counts_them() {
     host.run::<()>("local k = kv { 'x', sums = { 'n' } } for i = 1, 600000 do k:add(i, i) end")
         .unwrap();
     let table = host.table();
-    let last = table.rows.last().unwrap();
+    let last = table.rows.iter().last().unwrap();
     assert_eq!(last[0], Cell::Text("(evicted)".to_owned()));
-    let sum = |row: &Vec<Cell>| match row[1] {
+    let sum = |row: &[Cell]| match row[1] {
         Cell::Int(value) => value,
         _ => panic!(),
     };

@@ -3,7 +3,8 @@
 use super::{Host, keys, rows, titles};
 use mlua::Value;
 use perilune::base::event::chain::USER;
-use perilune::base::report::draw::{Align, Cell, Report, Style};
+use perilune::base::report::cell::Cell;
+use perilune::base::report::draw::{Align, Report, Style};
 use perilune::base::report::frame::Space;
 
 #[test]

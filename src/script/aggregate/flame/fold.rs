@@ -1,7 +1,7 @@
 //! Folds the rows of a table of stacks into a flame graph.
 
 use super::super::{cells::TableParts, settings::AggregateSettings};
-use crate::base::report::draw::Cell;
+use crate::base::report::cell::Cell;
 use crate::base::report::flame::{Flame, FrameKind};
 use crate::script::vm::guard::pause::off_the_clock;
 use crate::stack::fold::{Fold, FoldedStack};

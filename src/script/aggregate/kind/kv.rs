@@ -8,7 +8,7 @@ use super::super::{
         AggregateKind, DeclaredAggregate, KindPrelude, NewAggregate, key_columns, keys, present,
         share,
     },
-    draw::{UndrawnRow, UndrawnTable},
+    draw::{RowShape, UndrawnRows, UndrawnTable},
     flame::{
         DrawnGraph, FlameOptions,
         fold::{fold, name_and_unit, split, sum_of},
@@ -21,8 +21,9 @@ use super::super::{
 };
 use crate::{
     base::{
+        report::cell::Cell,
         report::coverage::Coverage,
-        report::draw::{Align, Cell, Column, Report, Style},
+        report::draw::{Align, Column, Report, Style},
         report::flame::Flame,
         report::metric::{MetricKind, MetricTable},
         text::stack_style::StackStyle,
@@ -149,15 +150,11 @@ impl KvLook {
 
 impl KvLook {
     /// Returns the cells of a row after its key: each number, with its error if it is estimated.
-    /// Has room for `further` cells.
-    fn cells(&self, row: &KvRow<'_>, further: usize) -> Vec<Cell> {
+    fn cells(&self, row: &KvRow<'_>) -> impl Iterator<Item = Cell> {
         let count = self.count.iter().map(|_| (Cell::Int(i128::from(row.count)), 0));
         let sums = row.sums.iter().map(Sum::cell).zip(1..);
         let error = |at: usize| row.variances.get(at).map(|variance| Cell::Num(error_of(variance)));
-        let values = usize::from(self.count.is_some()) + row.sums.len() + row.variances.len();
-        let mut cells = Vec::with_capacity(values + further);
-        cells.extend(count.chain(sums).flat_map(|(cell, at)| [Some(cell), error(at)]).flatten());
-        cells
+        count.chain(sums).flat_map(move |(cell, at)| [Some(cell), error(at)]).flatten()
     }
 }
 
@@ -218,44 +215,34 @@ impl KvTable {
         if let Report::Table(table) = &mut report {
             let mut places = 0..;
             table.columns.retain(|_| places.next().is_some_and(is_shown));
-            for row in &mut table.rows {
-                let mut places = 0..;
-                row.retain(|_| places.next().is_some_and(is_shown));
-            }
+            table.rows.retain_columns(is_shown);
         }
         Ok(Some(report))
     }
 
     fn draw_rows(&self, kv: &RefCell<Kv>, parts: &TableParts<'_>) -> mlua::Result<Report> {
         let look = &self.look;
-        let (rows, hidden, samples, is_estimated) = {
+        let (columns, rows, hidden, samples) = {
             let kv = kv.borrow();
-            let keys = if look.hide_key { 0 } else { parts.columns.iter().flatten().count() };
-            let further = keys + usize::from(look.name.is_some());
-            let cells = |row: &KvRow<'_>| look.cells(row, further);
-            let drawn =
-                |row: KvRow<'_>| UndrawnRow::new(Some(row.key), cells(&row)).named(row.name);
-            let most = look.top.unwrap_or(usize::MAX);
+            let columns = look.columns(parts, kv.is_estimated());
             let mut all = sorted(&kv, parts);
-            let mut rows: Vec<UndrawnRow> = all.by_ref().take(most).map(drawn).collect();
+            let most = look.top.unwrap_or(usize::MAX).min(all.len());
+            let shape = RowShape { hide_key: look.hide_key, named: look.name.is_some() };
+            let mut rows = UndrawnRows::new(parts, shape, columns.len(), most + 1);
+            for row in all.by_ref().take(most) {
+                rows.push(row.key, row.name, look.cells(&row));
+            }
             let hidden = all.len() as u64;
             let folded = kv.folded();
             if folded.keys > 0 {
                 let (sums, variances) = (&folded.sums[..], kv.folded_variances());
                 let row = KvRow { key: &[], count: folded.count, sums, variances, name: None };
-                rows.push(UndrawnRow::new(None, cells(&row)));
+                rows.push_evicted(look.cells(&row));
             }
-            (rows, hidden, kv.samples(), kv.is_estimated())
+            (columns, rows, hidden, kv.samples())
         };
-        parts.table(UndrawnTable {
-            style: look.style,
-            samples,
-            columns: look.columns(parts, is_estimated),
-            rows,
-            hidden,
-            hide_key: look.hide_key,
-            name: look.name.as_ref(),
-        })
+        let (style, name) = (look.style, look.name.as_ref());
+        parts.table(UndrawnTable { style, samples, columns, rows, hidden, name })
     }
 
     /// Returns the sum that is the weight of a stack (None: the count), and the unit of a weight.

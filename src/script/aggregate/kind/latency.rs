@@ -8,7 +8,7 @@ use super::super::{
         AggregateKind, DeclaredAggregate, KindPrelude, NewAggregate, key_columns, named_leaves,
         present, share, value_and_keys,
     },
-    draw::{UndrawnRow, UndrawnTable},
+    draw::{RowShape, UndrawnRows, UndrawnTable},
     interval::Interval,
     measure::{MeasuredRow, variance_column},
     settings::AggregateSettings,
@@ -16,8 +16,9 @@ use super::super::{
 };
 use crate::{
     base::{
+        report::cell::Cell,
         report::coverage::Coverage,
-        report::draw::{Cell, Column, Report, Style},
+        report::draw::{Column, Report, Style},
         report::metric::{Distribution, DistributionShape, MetricTable},
     },
     script::aggregate::column::{column, error_column, json_key},
@@ -170,10 +171,9 @@ impl AggregateBody for LatencyTable {
     fn draw(&self, parts: &TableParts<'_>, total: bool) -> mlua::Result<Vec<Report>> {
         self.of.draw(total, |latency| {
             let columns = self.look.columns(parts, latency.borrow().is_estimated());
-            let (rows, hidden) = undrawn(&latency.borrow(), &self.look, parts);
-            let (style, samples, hide_key) = (Style::Ruled, 0, false);
-            let table =
-                UndrawnTable { style, samples, columns, rows, hidden, hide_key, name: None };
+            let (rows, hidden) = undrawn(&latency.borrow(), &self.look, parts, columns.len());
+            let (style, samples) = (Style::Ruled, 0);
+            let table = UndrawnTable { style, samples, columns, rows, hidden, name: None };
             Ok(vec![parts.table(table)?])
         })
     }
@@ -229,15 +229,19 @@ fn undrawn(
     latency: &Latency,
     look: &LatencyLook,
     parts: &TableParts<'_>,
-) -> (Vec<UndrawnRow>, u64) {
+    columns: usize,
+) -> (UndrawnRows, u64) {
     let cells = |timing: &Timing| timing_cells(timing, divisor(look.unit), latency.errors(timing));
-    let drawn = |(key, timing): (&[Word], &Timing)| UndrawnRow::new(Some(key), cells(timing));
-    let mut rows: Vec<UndrawnRow> = sorted(latency, parts).into_iter().map(drawn).collect();
-    let most = look.top.unwrap_or(usize::MAX);
-    let hidden = rows.len().saturating_sub(most) as u64;
-    rows.truncate(most);
-    rows.extend(latency.folded().map(|(_, timing)| UndrawnRow::new(None, cells(timing))));
-    (rows, hidden)
+    let all = sorted(latency, parts);
+    let most = look.top.unwrap_or(usize::MAX).min(all.len());
+    let mut rows = UndrawnRows::new(parts, RowShape::default(), columns, most + 1);
+    for (key, timing) in all.iter().take(most) {
+        rows.push(key, None, cells(timing));
+    }
+    if let Some((_, timing)) = latency.folded() {
+        rows.push_evicted(cells(timing));
+    }
+    (rows, (all.len() - most) as u64)
 }
 
 /// Returns keys and timings, sorted by total, or by key if a column has an arrow to the next.

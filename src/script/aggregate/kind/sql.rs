@@ -5,14 +5,15 @@ use super::super::{
     body::AggregateBody,
     cells::TableParts,
     declare::{AggregateKind, DeclaredAggregate, KindPrelude, NewAggregate, share},
-    draw::{UndrawnRow, UndrawnTable},
+    draw::{RowShape, UndrawnRows, UndrawnTable},
     settings::AggregateSettings,
     spec::{AggregateSpec, Checked},
 };
 use crate::{
     base::{
+        report::cell::Cell as TableCell,
         report::coverage::Coverage,
-        report::draw::{Align, Cell as TableCell, Column, Report, Style},
+        report::draw::{Align, Column, Report, Style},
     },
     script::aggregate::column::{column, column_key, json_key},
     stat::{leaf::SharedAggregate, sql::SqlStore, strings::Marks},
@@ -109,10 +110,12 @@ impl AggregateBody for SqlTable {
             decimals: None,
             ..column(title, &column_key(title), 8)
         };
-        let columns = found.columns.iter().enumerate().map(titled).collect();
-        let rows = found.rows.into_iter().map(|cells| UndrawnRow::new(None, cells)).collect();
-        let (style, samples, hidden, hide_key) = (Style::Plain, 0, 0, true);
-        let table = UndrawnTable { style, samples, columns, rows, hidden, hide_key, name: None };
+        let columns: Vec<Column> = found.columns.iter().enumerate().map(titled).collect();
+        let shape = RowShape { hide_key: true, named: false };
+        let mut rows = UndrawnRows::new(parts, shape, columns.len(), found.rows.len());
+        found.rows.into_iter().for_each(|cells| rows.push_evicted(cells));
+        let (style, samples, hidden) = (Style::Plain, 0, 0);
+        let table = UndrawnTable { style, samples, columns, rows, hidden, name: None };
         let weight = self.store.borrow().weight();
         let sampled = format!("a sample: 1 of {weight} events, weight() is {weight}");
         let title = if weight > 1 { Some(sampled.as_str()) } else { parts.title };
