@@ -136,7 +136,7 @@ measure "the same, --than 1s"                "${switch[@]}"  -- multi-trace \
 measure "the same, --than 1s --detail"       "${switch[@]}"  -- multi-trace \
   -e 'sched:sched_wakeup,sched:sched_switch/prev_state==0||prev_state==256/key=prev_pid/' \
   -e sched:sched_switch//key=next_pid/ -k pid --than 1s --detail
-measure "rundelay, in the kernel"            "${switch[@]}"  -- rundelay
+measure "rundelay, in the kernel"            "${switch[@]}"  -- rundelay --where kernel
 measure "rundelay, from records"             "${switch[@]}"  -- rundelay --where user
 measure "trace to a file, sched_switch"      "${switch[@]}"  -- trace -e sched:sched_switch
 measure "trace --perfetto, sched_switch"     "${switch[@]}"  -- trace -e sched:sched_switch \

@@ -105,9 +105,14 @@ local function waits_of(waits, ended)
   local ASLEEP = sched.ASLEEP                              -- includes the bits of sched.DEAD
   local UNKNOWN, ANOTHER = -1, 0                           -- the idle task, or one not watched
   local running = per_cpu(UNKNOWN)                         -- the task that runs on each CPU
+  local watched, sees_all = {}, true
+  for _, cpu in ipairs(cpus()) do watched[cpu] = true end
   local function woken(e)
-    local tid = e.pid
-    if running[e.target_cpu] ~= tid then waits:open_once(tid, e, WAKEUP) end
+    local tid, cpu = e.pid, e.target_cpu
+    if not watched[cpu] then sees_all = false              -- with -C
+    elseif running[cpu] == tid then return
+    elseif sees_all then waits:open_once(tid, e, WAKEUP)
+    else waits:open(tid, e, WAKEUP) end                    -- the last one may have ended elsewhere
   end
   local function leaves(e)
     local tid, state = e.prev_pid, e.prev_state

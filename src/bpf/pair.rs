@@ -229,13 +229,28 @@ impl RowPart {
     }
 }
 
-/// Returns the program that removes the start of a thread that ends, at `sched:sched_process_exit`.
-pub fn exit_program(layout: &PairLayout, maps: PairMaps) -> Option<Vec<u64>> {
+/// A thread whose start is removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndedThread {
+    /// The current one, which ends, at `sched:sched_process_exit`.
+    Current,
+    /// The last one with the number of a new thread, which is at this offset of the record of
+    /// `sched:sched_process_fork`: its last switch came after its end.
+    Before(i16),
+}
+
+/// Returns the program that removes the start of a thread that has ended.
+pub fn end_program(layout: &PairLayout, maps: PairMaps, of: EndedThread) -> Option<Vec<u64>> {
     let stack = PairStack::of(layout)?;
     let mut code = Assembler::default();
     let (out, remove) = (code.label(), code.label());
-    code.call(BpfHelper::CurrentTask);
-    code.copy_low(THREAD, R0);
+    match of {
+        EndedThread::Current => {
+            code.call(BpfHelper::CurrentTask);
+            code.copy_low(THREAD, R0);
+        }
+        EndedThread::Before(child_at) => code.load(AccessSize::B4, THREAD, R1, child_at),
+    }
     code.store(AccessSize::B8, R10, stack.pair, THREAD);
     find_active(&mut code, maps.active, out);
     find_table(&mut code, maps.tables, out);

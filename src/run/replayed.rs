@@ -44,7 +44,8 @@ pub(super) fn run(
 ) -> anyhow::Result<Outcome> {
     let settings = &request.options;
     let replay = Rc::new(Replay::open(path)?);
-    let cpus = replay.cpus();
+    let is_watched = |cpu: &u32| settings.cpus.as_ref().is_none_or(|cpus| cpus.contains(cpu));
+    let cpus: Vec<u32> = replay.cpus().into_iter().filter(is_watched).collect();
     let processors = replay.processors();
     let setting = setting(request, replay.clone(), cpus.clone())?;
     let files = Files::begin(request)?;

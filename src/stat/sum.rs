@@ -1,6 +1,6 @@
 //! An exact sum: always of integers, and in the whole part for numbers with fractions.
 
-use crate::base::report::draw::Cell;
+use crate::base::report::cell::Cell;
 use std::cmp::Ordering;
 
 /// A sum of whole numbers in 128 bits, with the remaining fraction in a double, so that adding 1 to

@@ -200,16 +200,22 @@ pub fn matching(pattern: &str) -> anyhow::Result<Vec<String>> {
     let inside = pattern.strip_prefix(&root).unwrap_or(pattern);
     let wanted = format!("/{}", inside.trim_matches('/'));
     let all = hierarchy.paths();
-    let found: Vec<String> = all
-        .iter()
-        .filter(|path| glob::matches(wanted.as_bytes(), path.as_bytes()))
-        .cloned()
-        .collect();
+    let found = named(&all, &wanted);
     if found.is_empty() {
         let hint = did_you_mean(&nearest(&wanted, all.iter().map(String::as_str)));
         bail!("--cgroup: no cgroup matches `{pattern}` below {root}{hint}");
     }
     Ok(found)
+}
+
+/// Returns the path that is equal to a name, else those that match it as a glob: the backslash of
+/// `a\x2db.slice` is part of the name.
+fn named(all: &[String], wanted: &str) -> Vec<String> {
+    if all.iter().any(|path| path == wanted) {
+        return vec![wanted.to_owned()];
+    }
+    let is_match = |path: &&String| glob::matches(wanted.as_bytes(), path.as_bytes());
+    all.iter().filter(is_match).cloned().collect()
 }
 
 /// Returns the paths of the control groups that a path or glob names.
@@ -280,6 +286,15 @@ mod tests {
         assert_eq!(hierarchy(&[memory, v2].concat()).unwrap(), Path::new("/sys/fs/cgroup/unified"));
         assert_eq!(hierarchy(&[v2, v1].concat()).unwrap(), Path::new("/sys/fs/cgroup/perf_event"));
         assert_eq!(hierarchy(memory), None);
+    }
+
+    #[test]
+    fn a_name_with_characters_of_globs_names_its_group() {
+        let all = ["/a", r"/a\x2db.slice", "/c[1]", "/c1"].map(str::to_owned);
+        assert_eq!(named(&all, r"/a\x2db.slice"), [r"/a\x2db.slice"]);
+        assert_eq!(named(&all, "/c[1]"), ["/c[1]"]);
+        assert_eq!(named(&all, "/c*"), ["/c[1]", "/c1"]);
+        assert_eq!(named(&all, "/d*"), [""; 0]);
     }
 
     #[test]

@@ -6,8 +6,8 @@ use perilune::bpf::integer::IntegerNode;
 use perilune::bpf::key::{KeyPart, KeyShape, PartShape};
 use perilune::bpf::pair::layout::{PAIR_COUNTERS, PairLayout, ROW_BYTES};
 use perilune::bpf::pair::{
-    PairCount, PairDrop, PairFinish, PairMaps, PairPart, PairStart, PairedEvent, RowPart,
-    exit_program,
+    EndedThread, PairCount, PairDrop, PairFinish, PairMaps, PairPart, PairStart, PairedEvent,
+    RowPart, end_program,
 };
 use perilune::bpf::task_scope::TaskScope;
 use perilune::decode::format::Format;
@@ -129,7 +129,7 @@ fn the_verifier_accepts_pairs_of_random_expressions() {
                 panic!("{what}: {why}");
             }
         };
-        load(&exit_program(&layout, maps).expect("a program"), "exit");
+        load(&end_program(&layout, maps, EndedThread::Current).expect("a program"), "exit");
         let mut loaded = 0;
         while loaded < 3 * PAIRS {
             for part in random.pair().into_iter().chain([random.value()]) {

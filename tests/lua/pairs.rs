@@ -14,7 +14,8 @@ use perilune::bpf::integer::{IntegerNode, IntegerOperator, IntegerWidth};
 use perilune::bpf::key::{KeyPart, KeyShape, PartShape};
 use perilune::bpf::pair::layout::PairLayout;
 use perilune::bpf::pair::{
-    PairCount, PairDrop, PairFinish, PairPart, PairStart, PairedEvent, RowPart, exit_program,
+    EndedThread, PairCount, PairDrop, PairFinish, PairPart, PairStart, PairedEvent, RowPart,
+    end_program,
 };
 
 /// Fields of the records.
@@ -119,7 +120,7 @@ fn random_events_have_the_rows_and_counters_of_a_model() {
         let (layout, start, finish) = pairs(variant);
         let machine = Machine::new(&layout, usize::MAX, usize::MAX);
         let programs = [&start, &finish, &dropping(&start)].map(|event| machine.load(event));
-        let exits = machine.load_code(exit_program(&layout, machine::MAPS));
+        let exits = machine.load_code(end_program(&layout, machine::MAPS, EndedThread::Current));
         let mut expected = Expected::default();
         for (n, at) in load(&mut random, 6000).into_iter().enumerate() {
             machine.use_table((n / 700 % 2) as u32);

@@ -6,7 +6,9 @@ use crate::bpf::count::{CountedEvent, ScopedTask};
 use crate::bpf::integer::{IntegerNode, IntegerWidth};
 use crate::bpf::key::{KeyPart, KeyShape};
 use crate::bpf::pair::layout::PairLayout;
-use crate::bpf::pair::{self, PairCount, PairDrop, PairFinish, PairPart, PairStart, RowPart};
+use crate::bpf::pair::{
+    self, EndedThread, PairCount, PairDrop, PairFinish, PairPart, PairStart, RowPart,
+};
 use crate::decode::format::Format;
 use crate::event::catalog;
 use crate::event::expr::in_kernel::KernelExpr;
@@ -20,8 +22,12 @@ use crate::script::host::Host;
 use crate::source::counting::CountedRole;
 use crate::source::counting::pairs::{PairRole, PairTable};
 
-/// The event at which the start of a thread is removed.
+/// The events at which the start of a thread is removed.
 const EXIT: &str = "sched:sched_process_exit";
+const FORK: &str = "sched:sched_process_fork";
+
+/// The event with which a thread leaves a CPU, also after its end.
+const SWITCH: &str = "sched:sched_switch";
 
 /// Events of pairs while they are planned.
 struct PairPlan<'a> {
@@ -71,14 +77,8 @@ impl CountPlan<'_> {
             }
             plan.roles.splice(0..0, planned);
         }
-        let table = plan.table()?;
-        let of_run_queue = |role: &PairRole| is_of_run_queue(&role.role.event.name);
         let is_auto = self.settings.counting == CountingPlace::Auto;
-        if is_auto && !table.layout.in_place && table.roles.iter().any(of_run_queue) {
-            return Err(
-                "starts of threads that have ended would stay; use --where kernel".to_owned()
-            );
-        }
+        let table = plan.table(is_auto)?;
         let PairLayout { row, counts, .. } = &table.layout;
         let has_cgroup = row.has_cgroup() || counts.iter().any(KeyShape::has_cgroup);
         match has_cgroup && is_auto {
@@ -97,7 +97,7 @@ impl CountPlan<'_> {
     ) -> Result<CountedRole, Reason> {
         let Role { event, task, .. } = &self.roles[index];
         let is_auto = self.settings.counting == CountingPlace::Auto;
-        let is_missed = !is_of_calls(&event.name) && !is_of_run_queue(&event.name);
+        let is_missed = !is_of_calls(&event.name) && *event.name != *SWITCH;
         if side.value.is_none() && is_auto && is_missed {
             return Err(
                 "it may hit another BPF program and be missed; use --where kernel".to_owned()
@@ -115,6 +115,9 @@ impl CountPlan<'_> {
             let key = vec![part(&side.key, format)?];
             Ok(CountedEvent { key, scoped, ..CountedEvent::default() })
         })?;
+        if side.once && role.counted.cpus.is_some() {
+            return Err("an earlier start may have ended on another CPU".to_owned());
+        }
         if let Some(text) = &side.condition {
             let format = role.event.format().ok_or("it is not a tracepoint")?;
             role.counted.conditions.push(integer(text, format)?);
@@ -191,13 +194,22 @@ impl PairPlan<'_> {
         Ok(counts)
     }
 
-    fn table(mut self) -> Result<PairTable, Reason> {
+    fn table(mut self, is_auto: bool) -> Result<PairTable, Reason> {
         let keys: Vec<&[KeyPart]> =
             self.roles.iter().map(|role| &role.role.counted.key[..]).collect();
         let all =
             |node: IntegerNode| keys.iter().all(|key| **key == [KeyPart::Integer(node.clone())]);
         let is_by_cpu = all(IntegerNode::Cpu);
-        // The end of a thread must remove its start. A switch of a thread comes after its end.
+        // A thread that has ended leaves its CPU with a switch.
+        let begins_late = |role: &PairRole| {
+            matches!(role.part, PairPart::Start(_)) && !is_of_calls(&role.role.event.name)
+        };
+        let stays = !is_by_cpu && !self.removes_ended && self.roles.iter().any(begins_late);
+        if is_auto && stays {
+            return Err(
+                "starts of threads that have ended would stay; use --where kernel".to_owned()
+            );
+        }
         self.layout.in_place =
             is_by_cpu || self.declared.threads && (self.removes_ended || all(IntegerNode::Thread));
         for key in keys {
@@ -206,8 +218,17 @@ impl PairPlan<'_> {
         if !pair::fits(&self.layout) {
             return Err("its keys are too large".to_owned());
         }
-        let exit = self.declared.threads.then(exit_event).transpose()?;
-        Ok(PairTable { layout: self.layout, is_by_cpu, roles: self.roles, exit })
+        let mut ends = Vec::new();
+        if self.declared.threads {
+            ends.push((tracepoint(EXIT)?, EndedThread::Current));
+            if stays {
+                let fork = tracepoint(FORK)?;
+                let child = fork.format().and_then(|format| format.field("child_pid"));
+                let at = child.and_then(|child| i16::try_from(child.offset).ok());
+                ends.push((fork, EndedThread::Before(at.ok_or("forks have no child_pid")?)));
+            }
+        }
+        Ok(PairTable { layout: self.layout, is_by_cpu, roles: self.roles, ends })
     }
 }
 
@@ -219,12 +240,6 @@ fn is_of_calls(name: &str) -> bool {
 /// Returns whether an end, or the event that drops a start, is of the task of its start.
 fn is_of(task: &str, side: &PairSide) -> bool {
     side.key == task || side.same.as_deref() == Some(task)
-}
-
-/// Returns whether an event happens with interrupts off, so that it hits a program only in an
-/// interrupt. A switch, which drops or ends a start, is in none.
-fn is_of_run_queue(name: &str) -> bool {
-    ["sched:sched_switch", "sched:sched_wakeup", "sched:sched_wakeup_new"].contains(&name)
 }
 
 /// Returns the shape of a key; all keys of a map have the same.
@@ -262,10 +277,10 @@ fn typed_integer(text: &str, format: &Format) -> Result<(IntegerNode, IntegerWid
     }
 }
 
-fn exit_event() -> Result<Event, Reason> {
-    let unknown = |_| format!("{EXIT} is not available");
-    let selector = Selector::parse_list(EXIT).map_err(|_| EXIT.to_owned())?;
-    let selector = selector.first().ok_or(EXIT)?;
+fn tracepoint(name: &str) -> Result<Event, Reason> {
+    let unknown = |_| format!("{name} is not available");
+    let selector = Selector::parse_list(name).map_err(|_| name.to_owned())?;
+    let selector = selector.first().ok_or(name)?;
     let found = catalog::expand(&MachineCatalog::default(), selector).map_err(unknown)?;
-    found.first().map(|event| (**event).clone()).ok_or_else(|| EXIT.to_owned())
+    found.first().map(|event| (**event).clone()).ok_or_else(|| name.to_owned())
 }

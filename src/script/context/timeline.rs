@@ -8,8 +8,9 @@ use super::shared::SharedContext;
 use crate::base::event::slot::Slot;
 use crate::base::event::value::{Value, emptied, read_bits};
 use crate::base::kernel::address::is_kernel_address;
+use crate::base::report::cell::Cell;
 use crate::base::report::coverage::Coverage;
-use crate::base::report::draw::{Cell, Stamp};
+use crate::base::report::draw::Stamp;
 use crate::base::report::frame::Frame;
 use crate::base::report::timeline::{
     Timeline, TimelineEvent, TimelineSpan, TimelineTask, TimelineThread,

@@ -192,6 +192,7 @@ end
 
 --- Returns the handler of an event that drops a start.
 local function drop_handler(side, plan)
+  if side.last then compiled({ side.last }, side, "number") end
   return handler(side, DROP, {}, { open = plan.open, key = (compiled({ side.key }, side)) })
 end
 
@@ -281,6 +282,20 @@ local function handlers_of(what)
   return set, add
 end
 
+--- Returns the handlers that a script sets for records.
+local function own_handlers(records, open)
+  local list = type(records) == "function" and records(open)
+  local is_list = type(list) == "table" and #list > 0
+  for _, own in ipairs(is_list and list or {}) do
+    local entry = type(own) == "table" and entry_of(own[1])
+    is_list = is_list and entry and type(own[2]) == "function"
+  end
+  if not is_list then
+    error("between: records takes a function that returns { { ev, handler }, … }", 0)
+  end
+  return list
+end
+
 --- Sets the handlers of a plan, and declares it for the kernel.
 local function declare_pairs(plan, starts, finishes, drops, of)
   for i = 1, plan.columns do
@@ -299,7 +314,9 @@ local function declare_pairs(plan, starts, finishes, drops, of)
 
   local set, add = handlers_of "the pairs"
   if of.records then
-    for _, own in ipairs(of.records(plan.open)) do add({ entry = entry_of(own[1]) }, own[2]) end
+    for _, own in ipairs(own_handlers(of.records, plan.open)) do
+      add({ entry = entry_of(own[1]) }, own[2])
+    end
   else
     -- An event of both sides is an end before it is a start.
     for _, side in ipairs(finishes) do add(side, finish_handler(side, plan)) end
@@ -325,8 +342,12 @@ function exports.between(times, spec, start, finish, of)
     wanted = {}, counts = of.counts or {}, longer = of.longer or nil, pair = of.pair or nil,
     histogram = of.histogram or nil }
   local ok, why = pcall(function()
+    local starts = paired_events(start, of)
     local drops = of.drops and paired_events(of.drops, of) or {}
-    declare_pairs(plan, paired_events(start, of), paired_events(finish, of), drops, of)
+    for _, side in ipairs(starts) do
+      if side.last then error("between: only an event in drops has last", 0) end
+    end
+    declare_pairs(plan, starts, paired_events(finish, of), drops, of)
   end)
   if not ok then error(why, 3) end
   return plan.open

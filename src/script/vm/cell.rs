@@ -2,7 +2,7 @@
 
 use mlua::{Table, Value};
 
-use crate::base::report::draw::Cell;
+use crate::base::report::cell::Cell;
 use crate::base::text::message::utf8;
 use crate::stat::budget::Budget;
 

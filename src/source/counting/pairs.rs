@@ -2,7 +2,7 @@
 //! it to a table, and no record is written.
 //!
 //! The map of the starts lives as long as the run; the table of the results is exchanged as that of
-//! a count. If keys are threads, a third program removes the start of a thread that ends.
+//! a count. If keys are threads, further programs remove the start of a thread that has ended.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -13,7 +13,7 @@ use super::pair_rows::{OpenStart, PairRow, read_rest, read_row, read_start};
 use super::{CountedRole, HeldProgram, NO_ROLE, any, check, refused, refused_by, sum_of_cpus};
 use crate::bpf::bucket::BUCKETS;
 use crate::bpf::pair::layout::{PAIR_COUNTERS, PairCounter, PairLayout, ROW_BYTES};
-use crate::bpf::pair::{PairMaps, PairPart, PairedEvent, exit_program};
+use crate::bpf::pair::{EndedThread, PairMaps, PairPart, PairedEvent, end_program};
 use crate::bpf::task_scope::TaskScope;
 use crate::event::kind::Event;
 use crate::sys::bpf::{
@@ -43,8 +43,8 @@ pub struct PairTable {
     pub is_by_cpu: bool,
     /// The events, in the order in which their programs run at one tracepoint.
     pub roles: Vec<PairRole>,
-    /// The end of a thread, which removes its start.
-    pub exit: Option<Event>,
+    /// Events that remove the start of a thread that has ended.
+    pub ends: Vec<(Event, EndedThread)>,
 }
 
 /// Values of the counters of pairs, since their start until the last exchange.
@@ -243,8 +243,8 @@ impl OpenPairs {
                 paired.program(layout, open.maps(), |code, fail| check(code, fail, &role.filters));
             open.attach(code, role.role, &role.event, cpu)?;
         }
-        if let Some(event) = &pairs.exit {
-            open.attach(exit_program(layout, open.maps()), NO_ROLE, event, cpu)?;
+        for (event, of) in &pairs.ends {
+            open.attach(end_program(layout, open.maps(), *of), NO_ROLE, event, cpu)?;
         }
         Ok(open)
     }

@@ -1,7 +1,7 @@
 //! Tests of a table of counts and sums at any bound.
 
 use super::*;
-use crate::base::report::draw::Cell;
+use crate::base::report::cell::Cell;
 use crate::stat::leaf::Leaf as _;
 use crate::stat::weight::EventWeight;
 use crate::stat::word::WordContent;

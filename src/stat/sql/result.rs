@@ -1,7 +1,7 @@
 //! The result of a query: its rows as cells, with limits of their number and size.
 
 use super::{SqlStore, functions};
-use crate::base::report::draw::Cell;
+use crate::base::report::cell::Cell;
 use crate::base::text::message::utf8;
 use rusqlite::ErrorCode;
 use rusqlite::types::ValueRef;

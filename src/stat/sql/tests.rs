@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::base::event::slot::Slot;
+use crate::base::report::cell::Cell;
 use crate::base::report::coverage::Coverage;
-use crate::base::report::draw::Cell;
 use std::cell::{Cell as Counter, RefCell};
 use std::path::{Path, PathBuf};
 
