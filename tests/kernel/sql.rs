@@ -13,6 +13,7 @@ live_tests! {
     enter_and_exit_of_each_call_are_joined,
     beyond_the_limit_a_query_sees_a_sample,
     a_database_keeps_the_calls_and_has_indexes,
+    an_interrupt_completes_the_database_with_the_last_interval,
     a_killed_run_leaves_a_database_of_the_complete_intervals,
     a_query_is_read_from_a_file,
     an_invalid_query_ends_the_run_before_it_begins,
@@ -93,6 +94,42 @@ fn a_database_keeps_the_calls_and_has_indexes() {
     assert_eq!(number(&exits), i64::from(CALLS));
     assert_eq!(number("SELECT count(*) FROM sqlite_schema WHERE type = 'index'"), 6);
     assert_eq!(number("SELECT sum(count) FROM coverage"), 0);
+}
+
+fn an_interrupt_completes_the_database_with_the_last_interval() {
+    const CALLS: u32 = 20_000;
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("calls.db");
+    let file = path.to_str().expect("UTF-8");
+    let (first, last) = (load::getppid(100), load::getppid(CALLS));
+    let pids = format!("{},{}", first.pid(), last.pid());
+    let event = format!("raw_syscalls:sys_enter/id=={}/", libc::SYS_getppid);
+    let query = "SELECT count(*) AS n FROM sys_enter";
+    let args = ["sql", "-e", &event, "-p", &pids, "-i", "1000", "-m", "4096", "--query", query];
+    let tool = Tool::attach(&[&args[..], &["-o", file]].concat());
+    first.run();
+    // The start of the run, and the row and the coverage of the first interval.
+    tool.wait_for_lines(3);
+    // The calls are in the rings when the interrupt arrives.
+    let pid = tool.pid().cast_signed();
+    let send = |signal| {
+        // SAFETY: takes no pointer; the process is our own child and has not been waited for.
+        assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
+    };
+    send(libc::SIGSTOP);
+    last.run();
+    send(libc::SIGINT);
+    send(libc::SIGCONT);
+    let run = tool.output();
+    run.is_complete();
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let printed: u64 = rows(&run).iter().filter_map(|row| row["n"].as_u64()).sum();
+    assert_eq!(printed, 100 + u64::from(CALLS), "{}", run.stderr);
+    let db = rusqlite::Connection::open(&path).expect("a database");
+    let number = |query: &str| db.query_row(query, [], |row| row.get::<_, i64>(0)).expect(query);
+    assert_eq!(number("SELECT count(*) FROM sys_enter"), 100 + i64::from(CALLS));
+    assert_eq!(number("SELECT count(*) FROM sqlite_schema WHERE type = 'index'"), 3);
+    assert_eq!(number("SELECT count(*) FROM coverage WHERE count > 0"), 0);
 }
 
 fn a_killed_run_leaves_a_database_of_the_complete_intervals() {

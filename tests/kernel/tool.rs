@@ -124,6 +124,11 @@ impl Tool {
     /// Interrupts the command as Ctrl-C does, and returns its output.
     pub(crate) fn finish(mut self) -> Run {
         self.interrupt();
+        self.output()
+    }
+
+    /// Like [`Tool::finish`], for a run that ends without its interrupt.
+    pub(crate) fn output(mut self) -> Run {
         let (text, code) = self.wait();
         let object = |line: &str| {
             serde_json::from_str(line).unwrap_or_else(|e| panic!("not JSON: {e}: {line}"))

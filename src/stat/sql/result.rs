@@ -32,6 +32,13 @@ impl SqlStore {
     pub(super) fn select(&mut self, is_stopped: fn() -> bool) -> Result<(SqlResult, u64), String> {
         functions::look_up_in(&self.events, self.sample.weight());
         self.db.progress_handler(STEPS, Some(is_stopped)).map_err(failed)?;
+        let found = self.read_rows(is_stopped);
+        // A handler that stays would interrupt the statements of the runtime as well.
+        self.db.progress_handler(0, None::<fn() -> bool>).map_err(failed)?;
+        found
+    }
+
+    fn read_rows(&self, is_stopped: fn() -> bool) -> Result<(SqlResult, u64), String> {
         let mut statement = self.prepare()?;
         let columns: Vec<String> = statement.column_names().map(str::to_owned).collect();
         let mut found = SqlResult { columns, rows: Vec::new() };

@@ -6,6 +6,7 @@ use crate::base::report::cell::Cell;
 use crate::base::report::coverage::Coverage;
 use std::cell::{Cell as Counter, RefCell};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Events with one field, `id`, which counts up.
 struct Source(Counter<i64>);
@@ -229,6 +230,32 @@ fn a_query_without_an_end_is_stopped() {
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT sum(i) FROM n";
     let why = store(query, 1).result(|| true).unwrap_err();
     assert!(why.contains("stopped"), "{why}");
+}
+
+#[test]
+fn an_interrupt_after_the_query_does_not_stop_the_writing_of_rows() {
+    static IS_STOPPED: AtomicBool = AtomicBool::new(false);
+    // All insertions together, and each index, need more instructions than are between two checks.
+    const EVENTS: usize = 20_000;
+    let folder = tempfile::tempdir().unwrap();
+    let (mut store, path) = kept_store(&folder, 1 << 20);
+    add(&mut store, 3);
+    assert_eq!(store.result(|| IS_STOPPED.load(Relaxed)).unwrap().rows, [[Cell::Int(3)]]);
+    store.restart();
+    IS_STOPPED.store(true, Relaxed);
+    add(&mut store, EVENTS);
+    assert_eq!(store.dropped(), 0);
+    assert_eq!(store.result(|| false).unwrap().rows, [[Cell::Int(EVENTS as i128)]]);
+    store.restart();
+    // Nor does the condition of a query that it stopped.
+    let why = store.result(|| true).unwrap_err();
+    assert!(why.contains("stopped"), "{why}");
+    add(&mut store, EVENTS);
+    let summary = store.complete(&Coverage::default()).unwrap().unwrap();
+    assert!(summary.ends_with("(40003 rows of 1 tables)"), "{summary}");
+    let kept = Connection::open(&path).unwrap();
+    let count = "SELECT count(*) FROM sqlite_schema WHERE type = 'index' OR name = 'coverage'";
+    assert_eq!(kept.query_row(count, [], |row| row.get::<_, i64>(0)).unwrap(), 4);
 }
 
 /// Events that are opened one after the other, as at a prompt.

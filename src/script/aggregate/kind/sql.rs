@@ -88,8 +88,7 @@ impl AggregateBody for SqlTable {
         if total {
             return Ok(Vec::new());
         }
-        begin_query();
-        let result = self.store.borrow_mut().result(is_stopped);
+        let result = in_time(|| self.store.borrow_mut().result(is_stopped));
         let found = match result {
             Ok(found) => {
                 // If it fails again later, that is news.
@@ -128,12 +127,16 @@ impl AggregateBody for SqlTable {
 }
 
 thread_local! {
-    /// When the running query began, and the number of interrupts at that time.
+    /// When the running query began, and the number of interrupts at that time; None without one.
     static BEGAN: Cell<Option<(Instant, u32)>> = const { Cell::new(None) };
 }
 
-fn begin_query() {
+/// Runs a query that `is_stopped` ends.
+fn in_time<R>(query: impl FnOnce() -> R) -> R {
     BEGAN.set(Some((Instant::now(), signal::interrupts())));
+    let result = query();
+    BEGAN.set(None);
+    result
 }
 
 /// Returns whether to stop the query: after an interrupt, or its time limit.
