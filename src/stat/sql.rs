@@ -24,6 +24,7 @@ pub use result::SqlResult;
 use super::leaf::{BorrowedEvent, EventLeaf};
 use crate::base::event::value::Value;
 use authorizer::Restriction;
+use kept::IntervalTimes;
 use result::failed;
 use rusqlite::{Connection, Statement};
 use sample::RowSample;
@@ -48,6 +49,7 @@ pub struct SqlStore {
     /// The file that keeps the rows; without one they are removed after each interval.
     file: Option<PathBuf>,
     sample: RowSample,
+    times: IntervalTimes,
     /// Memory limit of the tables, in bytes, and whether it is reached.
     memory: u64,
     is_full: bool,
@@ -98,6 +100,7 @@ impl SqlStore {
             committed: 0,
             file: None,
             sample: RowSample::new(limit),
+            times: IntervalTimes::default(),
             memory: memory as u64 / 2,
             is_full: false,
             dropped: 0,
@@ -171,6 +174,7 @@ impl SqlStore {
             self.dropped += 1;
             return;
         }
+        self.times.add(sample.time_ns);
         let Some(number) = self.sample.take() else { return };
         if self.is_full {
             self.dropped += 1;
@@ -217,13 +221,15 @@ impl SqlStore {
     /// Removes the rows of the interval that are not in the sample.
     fn compact(&mut self) {
         let (since, exponent) = (self.sample.since(), self.sample.exponent());
-        for StoredTable { name, .. } in &self.tables {
-            let delete = format!(
-                "DELETE FROM main.{name} WHERE rowid >= {since} AND NOT in_sample(rowid, {exponent})"
-            );
-            // Rows that stay are hidden by the view.
-            let _ = self.restriction.lift(&self.db, |db| db.execute_batch(&delete));
-        }
+        let delete = |table: &StoredTable| {
+            format!(
+                "DELETE FROM main.{} WHERE rowid >= {since} AND NOT in_sample(rowid, {exponent});",
+                table.name
+            )
+        };
+        let script: String = self.tables.iter().map(delete).collect();
+        // Rows that stay in memory are hidden by the view.
+        self.write(&script);
         self.sample.compacted();
     }
 
@@ -252,6 +258,7 @@ impl SqlStore {
     pub fn result(&mut self, is_stopped: fn() -> bool) -> Result<SqlResult, String> {
         self.check_written()?;
         self.create(0)?;
+        self.store_interval();
         // Without an open transaction, which the failure of a query would undo.
         self.commit()?;
         let found = self.show_interval().map_err(failed);
@@ -308,6 +315,7 @@ impl SqlStore {
     pub fn restart(&mut self) {
         (self.uncommitted, self.committed) = (self.rows_of_transaction(), 0);
         self.sample.restart();
+        self.times.restart();
         self.is_full = false;
         if self.file.is_some() {
             return;

@@ -14,6 +14,7 @@ live_tests! {
     beyond_the_limit_a_query_sees_a_sample,
     a_database_keeps_the_calls_and_has_indexes,
     an_interrupt_completes_the_database_with_the_last_interval,
+    a_database_of_samples_has_their_weights,
     a_killed_run_leaves_a_database_of_the_complete_intervals,
     a_query_is_read_from_a_file,
     an_invalid_query_ends_the_run_before_it_begins,
@@ -130,6 +131,31 @@ fn an_interrupt_completes_the_database_with_the_last_interval() {
     assert_eq!(number("SELECT count(*) FROM sys_enter"), 100 + i64::from(CALLS));
     assert_eq!(number("SELECT count(*) FROM sqlite_schema WHERE type = 'index'"), 3);
     assert_eq!(number("SELECT count(*) FROM coverage WHERE count > 0"), 0);
+}
+
+fn a_database_of_samples_has_their_weights() {
+    const CALLS: i64 = 10_000;
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("calls.db");
+    let file = path.to_str().expect("UTF-8");
+    let run = run(CALLS as u32, "SELECT 1", &["--rows", "1000", "-m", "4096", "-o", file]);
+    run.is_complete();
+    let db = rusqlite::Connection::open(&path).expect("a database");
+    let number = |query: &str| db.query_row(query, [], |row| row.get::<_, i64>(0)).expect(query);
+    let rows = number("SELECT (SELECT count(*) FROM sys_enter) + count(*) FROM sys_exit");
+    assert_eq!((number("SELECT sum(rows) FROM intervals"), rows <= 1000), (rows, true));
+    assert_eq!(number("SELECT sum(events) FROM intervals"), 2 * CALLS);
+    let evicted = number("SELECT count FROM coverage WHERE name = 'evicted'");
+    assert_eq!(rows + evicted, 2 * CALLS);
+    let weight = number("SELECT max(weight) FROM intervals");
+    let estimate = number(
+        "SELECT sum(weight) FROM intervals JOIN
+            (SELECT _time FROM sys_enter UNION ALL SELECT _time FROM sys_exit)
+            ON _time >= since_ns AND _time < until_ns",
+    );
+    // Five standard deviations of a sample of 1 of N events.
+    let tolerance = 5.0 * ((2 * CALLS * (weight - 1)) as f64).sqrt();
+    assert!((estimate - 2 * CALLS).abs() as f64 <= tolerance, "{estimate}, weight {weight}");
 }
 
 fn a_killed_run_leaves_a_database_of_the_complete_intervals() {

@@ -99,11 +99,16 @@ impl SqlEvents {
     }
 }
 
-/// Returns the name of an event without its system, unless another event would have the same.
+/// Tables of a database that are not those of events.
+const RESERVED: [&str; 2] = ["coverage", "intervals"];
+
+/// Returns the name of an event without its system, unless another event or a table of the database
+/// would have the same.
 fn table_name(name: &str, all: &[&str]) -> String {
     let short = |name: &str| safe(name.split_once(':').map_or(name, |(_, event)| event));
     let own = short(name);
-    let is_shared = all.iter().any(|other| *other != name && short(other) == own);
+    let is_shared = all.iter().any(|other| *other != name && short(other) == own)
+        || RESERVED.iter().any(|reserved| own.eq_ignore_ascii_case(reserved));
     if is_shared { safe(name) } else { own }
 }
 
@@ -144,6 +149,7 @@ mod tests {
         let all = ["sched:sched_switch", "a:b", "c:b", "cycles", "uprobe:/bin/sh:f+1"];
         let names = all.map(|name| table_name(name, &all));
         assert_eq!(names, ["sched_switch", "a__b", "c__b", "cycles", "_bin_sh__f_1"]);
+        assert_eq!(table_name("a:Intervals", &["a:Intervals"]), "a__Intervals");
     }
 
     #[test]

@@ -74,6 +74,11 @@ impl RowSample {
         self.stored >= self.limit.saturating_mul(2)
     }
 
+    /// Returns whether rows are stored that are no longer in the sample.
+    pub(super) fn has_hidden_rows(&self) -> bool {
+        self.stored > self.rows
+    }
+
     /// Records that they were removed.
     pub(super) fn compacted(&mut self) {
         self.stored = self.rows;
@@ -91,6 +96,11 @@ impl RowSample {
     /// Returns the number of rows of the interval.
     pub(super) fn rows(&self) -> u64 {
         self.rows
+    }
+
+    /// Returns the number of events of the interval, in the sample or not.
+    pub(super) fn events(&self) -> u64 {
+        (self.next - self.since).cast_unsigned()
     }
 
     /// Returns how many events each row stands for.

@@ -8,7 +8,7 @@ use std::cell::{Cell as Counter, RefCell};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Events with one field, `id`, which counts up.
+/// Events with one field, `id`, which counts up, 10 ns apart.
 struct Source(Counter<i64>);
 
 impl SqlSource for Source {
@@ -18,7 +18,7 @@ impl SqlSource for Source {
 
     fn read(&self, _: &BorrowedEvent<'_>, visit: &mut events::VisitEvent<'_>) {
         let id = self.0.replace(self.0.get() + 1);
-        let sample = SqlSample { time_ns: 5, cpu: 1, pid: 300, tid: -1, comm: b"bash" };
+        let sample = SqlSample { time_ns: 10 * id, cpu: 1, pid: 300, tid: -1, comm: b"bash" };
         visit(&sample, &mut [("id", Value::Int(id))].into_iter());
     }
 
@@ -130,6 +130,50 @@ fn a_file_keeps_the_rows_of_all_intervals_and_a_query_sees_its_own() {
     assert_eq!(indexes, ["call_pid", "call_tid", "call_time"]);
     let lost = "SELECT CAST(count AS TEXT) FROM coverage WHERE name = 'lost'";
     assert_eq!(texts(lost), ["7"]);
+}
+
+#[test]
+fn a_file_has_the_samples_of_all_intervals_and_their_weights() {
+    const EVENTS: [i64; 6] = [20_000, 400, 400, 400, 0, 20_000];
+    let folder = tempfile::tempdir().unwrap();
+    let (mut store, path) = kept_store(&folder, 1000);
+    let mut shown = Vec::new();
+    for events in EVENTS {
+        add(&mut store, events as usize / 2);
+        // A query in the middle of an interval does not end it.
+        store.result(|| false).unwrap();
+        add(&mut store, events as usize / 2);
+        let Cell::Int(rows) = store.result(|| false).unwrap().rows[0][0] else { panic!() };
+        shown.extend((events > 0).then_some((rows as i64, events, store.weight() as i64)));
+        store.restart();
+    }
+    let evicted = store.dropped();
+    let summary = store.complete(&Coverage { evicted, ..Coverage::default() }).unwrap().unwrap();
+    let all: i64 = shown.iter().map(|(rows, ..)| rows).sum();
+    assert!(summary.ends_with(&format!("({all} rows of 1 tables)")), "{all}: {summary}");
+    assert_eq!(all + evicted as i64, EVENTS.iter().sum::<i64>());
+    // As docs/sql.md has it.
+    let query = "SELECT count(*), events, weight, sum(weight), rows FROM intervals JOIN call
+        ON _time >= since_ns AND _time < until_ns GROUP BY since_ns ORDER BY since_ns";
+    let kept = Connection::open(&path).unwrap();
+    let mut statement = kept.prepare(query).unwrap();
+    let number = |row: &rusqlite::Row<'_>, i| row.get::<_, i64>(i);
+    let read = |row: &rusqlite::Row<'_>| {
+        assert_eq!(number(row, 4), number(row, 0));
+        Ok(((number(row, 0)?, number(row, 1)?, number(row, 2)?), number(row, 3)?))
+    };
+    let found = statement.query_map([], read).unwrap().collect::<rusqlite::Result<Vec<_>>>();
+    let (stored, estimates): (Vec<_>, Vec<i64>) = found.unwrap().into_iter().unzip();
+    assert_eq!(stored, shown);
+    let weights: Vec<i64> = stored.iter().map(|(.., weight)| *weight).collect();
+    assert_eq!(weights, [32, 32, 16, 8, 32]);
+    for ((rows, events, weight), estimate) in stored.into_iter().zip(estimates) {
+        // A sample of 1 of N events has this variance of the estimate.
+        let deviation = ((events * (weight - 1)) as f64).sqrt();
+        assert!(rows <= 1000, "{rows} of {events}");
+        let error = (estimate - events).abs() as f64;
+        assert!(error <= 4.0 * deviation, "{estimate} of {events}, weight {weight}");
+    }
 }
 
 /// Returns a store that keeps its rows in a new file of this folder.
