@@ -13,6 +13,7 @@ live_tests! {
     the_unit_of_systemd_is_valid_and_starts,
     the_daemon_set_starts_a_monitor,
     the_recording_rules_are_valid,
+    options_of_the_scrape_configuration_keep_classic_histograms,
     the_collector_uses_what_it_declares,
 }
 
@@ -26,14 +27,18 @@ fn text(file: &str) -> String {
 
 /// Returns a file of YAML as JSON.
 fn yaml(file: &str) -> Value {
+    yaml_of(&contrib(file))
+}
+
+fn yaml_of(file: &Path) -> Value {
     let script = "import json, sys, yaml; print(json.dumps(yaml.safe_load(open(sys.argv[1]))))";
-    let read = Command::new(python()).args(["-c", script]).arg(contrib(file)).output();
+    let read = Command::new(python()).args(["-c", script]).arg(file).output();
     let read = read.expect("Python runs");
     let stderr = String::from_utf8_lossy(&read.stderr);
     if stderr.contains("No module named 'yaml'") {
         skip("no PyYAML; PERILUNE_PYTHON names a Python that has it");
     }
-    assert!(read.status.success(), "{file}: {stderr}");
+    assert!(read.status.success(), "{}: {stderr}", file.display());
     serde_json::from_slice(&read.stdout).expect("it is JSON")
 }
 
@@ -117,6 +122,23 @@ fn the_recording_rules_are_valid() {
     let checked = Command::new("promtool").args(["check", "rules"]).arg(file).output();
     let Ok(checked) = checked else { skip("no promtool; install Debian's package prometheus") };
     assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+}
+
+fn options_of_the_scrape_configuration_keep_classic_histograms() {
+    const OPTIONS: [&str; 3] = [
+        "scrape_native_histograms",
+        "always_scrape_classic_histograms",
+        "scrape_classic_histograms",
+    ];
+    let mut text = text("prometheus/prometheus.yml");
+    for option in OPTIONS {
+        text = text.replacen(&format!("    # {option}: true "), &format!("    {option}: true "), 1);
+    }
+    let file = tempfile::NamedTempFile::new().expect("a file can be created");
+    std::fs::write(file.path(), text).expect("the file can be written");
+    let job = &yaml_of(file.path())["scrape_configs"][0];
+    let found = OPTIONS.map(|option| job[option].as_bool());
+    assert_eq!(found, [Some(true); 3], "{job}");
 }
 
 fn the_collector_uses_what_it_declares() {
