@@ -13,6 +13,7 @@ live_tests! {
     the_unit_of_systemd_is_valid_and_starts,
     the_daemon_set_starts_a_monitor,
     the_recording_rules_are_valid,
+    alerts_fire_for_losses_of_any_monitor,
     options_of_the_scrape_configuration_keep_classic_histograms,
     the_collector_uses_what_it_declares,
 }
@@ -122,6 +123,49 @@ fn the_recording_rules_are_valid() {
     let checked = Command::new("promtool").args(["check", "rules"]).arg(file).output();
     let Ok(checked) = checked else { skip("no promtool; install Debian's package prometheus") };
     assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+}
+
+/// Series of two monitors, one of which loses 2 events per second and is switched off, and the
+/// alerts that they cause.
+const LOSING: &str = "\
+rule_files: [RULES]
+tests:
+  - interval: 15s
+    input_series:
+      - series: 'perilune_syscalls_coverage_lost_total{instance=\"a\"}'
+        values: '7+0x100'
+      - series: 'perilune_slow_coverage_lost_total{instance=\"a\"}'
+        values: '7+0x100'
+      - series: 'perilune_slow_coverage_undelivered_total{instance=\"a\"}'
+        values: '0+30x100'
+      - series: 'perilune_slow_coverage_throttled_total{instance=\"a\"}'
+        values: '0+15x100'
+      - series: 'perilune_slow_coverage_events_total{instance=\"a\"}'
+        values: '0+900x100'
+      - series: 'perilune_monitor_up{instance=\"a\",monitor=\"slow\"}'
+        values: '1x40 0x60'
+      - series: 'perilune_monitor_up{instance=\"a\",monitor=\"syscalls\"}'
+        values: '1x100'
+    promql_expr_test:
+      - expr: ALERTS{alertstate=\"firing\"}
+        eval_time: 20m
+        exp_samples:
+          - {labels: 'ALERTS{alertname=\"PeriluneLosesEvents\",alertstate=\"firing\",instance=\"a\",
+              metric=\"perilune_slow_coverage_undelivered_total\",severity=\"warning\"}', value: 1}
+          - {labels: 'ALERTS{alertname=\"PeriluneLosesEvents\",alertstate=\"firing\",instance=\"a\",
+              metric=\"perilune_slow_coverage_throttled_total\",severity=\"warning\"}', value: 1}
+          - {labels: 'ALERTS{alertname=\"PeriluneMonitorSwitchedOff\",alertstate=\"firing\",
+              instance=\"a\",monitor=\"slow\",severity=\"warning\"}', value: 1}
+";
+
+fn alerts_fire_for_losses_of_any_monitor() {
+    let file = tempfile::NamedTempFile::new().expect("a file can be created");
+    let rules = contrib("prometheus/rules.yml").display().to_string();
+    std::fs::write(file.path(), LOSING.replace("RULES", &rules)).expect("it can be written");
+    let tested = Command::new("promtool").args(["test", "rules"]).arg(file.path()).output();
+    let Ok(tested) = tested else { skip("no promtool; install Debian's package prometheus") };
+    let [out, err] = [&tested.stdout, &tested.stderr].map(|text| String::from_utf8_lossy(text));
+    assert!(tested.status.success(), "{out}{err}");
 }
 
 fn options_of_the_scrape_configuration_keep_classic_histograms() {

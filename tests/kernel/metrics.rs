@@ -180,10 +180,14 @@ fn the_dashboard_shows_metrics_that_exist() {
     // Names of recorded series are not exported.
     let rules = include_str!("../../contrib/prometheus/rules.yml");
     queries.extend(rules.lines().filter(|line| !line.contains("record:")));
-    let mut wanted: Vec<&str> = queries.iter().flat_map(|query| names_in(query)).collect();
+    let patterns: Vec<NamePattern> = queries.iter().flat_map(|query| patterns_in(query)).collect();
+    assert_eq!(patterns.len(), 6, "{patterns:?}");
+    let is_name = |name: &&str| *name != PREFIX;
+    let names = queries.iter().flat_map(|query| names_in(query)).filter(is_name);
+    let mut wanted: Vec<&str> = names.collect();
     wanted.sort_unstable();
     wanted.dedup();
-    assert!(wanted.len() > 8, "{wanted:?}");
+    assert!(wanted.len() > 8 && wanted.contains(&"perilune_monitor_up"), "{wanted:?}");
     for monitor in ["syscalls", "rundelay", "percpu-stat"] {
         let port = free_port();
         let port_text = port.to_string();
@@ -201,9 +205,44 @@ fn the_dashboard_shows_metrics_that_exist() {
             assert!(!missing, "{monitor} does not export {wanted:?}");
             std::thread::sleep(Duration::from_millis(100));
         }
+        let page = get(port, "/metrics");
+        for pattern in &patterns {
+            let mut names = page.lines().flat_map(names_in);
+            assert!(names.any(|name| pattern.matches(name)), "{monitor}: {pattern:?}");
+        }
         tool.finish();
     }
     assert!(wanted.is_empty(), "of no monitor: {wanted:?}");
+}
+
+/// Start of the names of all metrics.
+const PREFIX: &str = "perilune_";
+
+/// Names of metrics: `start`, at least one character, `end`.
+#[derive(Debug)]
+struct NamePattern<'a> {
+    start: &'a str,
+    end: String,
+}
+
+impl NamePattern<'_> {
+    fn matches(&self, name: &str) -> bool {
+        let rest = name.strip_prefix(self.start).and_then(|rest| rest.strip_suffix(&self.end));
+        rest.is_some_and(|rest| !rest.is_empty())
+    }
+}
+
+/// Returns the alternatives of the matchers of names in a query: `START.+END(A|B)END`.
+fn patterns_in(query: &str) -> Vec<NamePattern<'_>> {
+    let matchers = query.split("__name__=~\"").skip(1).filter_map(|rest| rest.split('"').next());
+    let alternatives = matchers.flat_map(|matcher| {
+        let (start, rest) = matcher.split_once(".+").expect("it is of several monitors");
+        let (before, rest) = rest.split_once('(').expect("it has alternatives");
+        let (choice, after) = rest.split_once(')').expect("they have an end");
+        let end = move |one: &str| format!("{before}{one}{after}");
+        choice.split('|').map(move |one| NamePattern { start, end: end(one) })
+    });
+    alternatives.collect()
 }
 
 /// Returns the names of metrics in a query, or of the one in a line of the exposition.
