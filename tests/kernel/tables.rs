@@ -15,6 +15,7 @@ live_tests! {
     three_hosts_merge_exactly,
     the_fields_of_each_event_are_columns,
     a_killed_run_leaves_only_complete_files,
+    the_coverage_includes_killed_runs,
     a_file_is_finished_at_its_age,
     a_run_starts_at_the_requested_time,
 }
@@ -179,6 +180,35 @@ fn a_killed_run_leaves_only_complete_files() {
       read_parquet('fleet/events/raw_syscalls__sys_enter/**/*.parquet');";
     let row = &query(folder.path(), sql)[0][0];
     assert!(row["n"].as_u64() > Some(1000), "{row}");
+}
+
+fn the_coverage_includes_killed_runs() {
+    const CALLS: [u32; 2] = [1000, 300];
+    let folder = tempfile::tempdir().expect("a folder can be created");
+    let shown = folder.path().to_str().expect("it is UTF-8");
+    let waiting = load::getppid(1);
+    let attach = |pid: u32| {
+        let pids = format!("{pid},{}", waiting.pid());
+        let args = ["syscalls", "--only", "getppid", "-p", &pids, "--parquet", shown, "-i", "100"];
+        Tool::attach_plain(&[&args[..], &["--rotate", "300ms"]].concat())
+    };
+    let coverage = || query(folder.path(), documented("coverage")).remove(0);
+    let loads = CALLS.map(load::getppid);
+    let [ended, killed] = loads.each_ref().map(|load| attach(load.pid()));
+    loads.into_iter().for_each(load::Load::run);
+    assert_eq!(ended.finish_text().1, Some(0));
+    // Until the file of the interval with the calls is finished.
+    let since = Instant::now();
+    while coverage()[0]["events"].as_f64() != Some(2600.0) {
+        assert!(since.elapsed() < Duration::from_secs(60), "{}", coverage());
+    }
+    killed.kill();
+    let rows = coverage();
+    let number = |name: &str| rows[0][name].as_f64();
+    assert_eq!(["runs", "killed", "events"].map(number), [2.0, 1.0, 2600.0].map(Some), "{rows}");
+    for problem in ["lost", "undelivered", "undecodable", "evicted", "throttled"] {
+        assert_eq!(number(problem), Some(0.0), "{problem}: {rows}");
+    }
 }
 
 fn a_file_is_finished_at_its_age() {
