@@ -10,7 +10,8 @@ use crate::tables::{python, query};
 
 live_tests! {
     hosts_run_at_the_same_instant_and_are_merged,
-    the_unit_of_systemd_is_valid_and_starts,
+    the_unit_of_a_monitor_is_valid_and_starts,
+    the_unit_of_serve_is_valid_and_starts,
     the_daemon_set_starts_a_monitor,
     the_recording_rules_are_valid,
     alerts_fire_for_losses_of_any_monitor,
@@ -81,23 +82,50 @@ fn hosts_run_at_the_same_instant_and_are_merged() {
     assert!((at(0) - at(1)).abs() < 100_000, "the hosts began apart: {first}");
 }
 
-fn the_unit_of_systemd_is_valid_and_starts() {
-    let unit = text("systemd/perilune@.service");
+/// Returns a unit and the arguments of perilune in it.
+fn unit(file: &str) -> (String, Vec<String>) {
+    let unit = text(&format!("systemd/{file}"));
     let line =
         unit.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/local/bin/perilune "));
-    let line =
-        line.expect("it starts perilune").replace("%i", "syscalls").replace("${PORT}", "9464");
-    let words: Vec<&str> = line.split_whitespace().filter(|word| *word != "$OPTIONS").collect();
-    starts(&words);
+    let words = line.expect("it starts perilune").split_whitespace().map(str::to_owned).collect();
+    (unit, words)
+}
+
+/// Checks a unit with systemd under this name.
+fn verify(unit: &str, name: &str) {
     let folder = tempfile::tempdir().expect("a folder can be created");
-    let file = folder.path().join("perilune@syscalls.service");
+    let file = folder.path().join(name);
     let here = unit.replace("/usr/local/bin/perilune", env!("CARGO_BIN_EXE_perilune"));
     std::fs::write(&file, here).expect("the file can be written");
     let Ok(checked) = Command::new("systemd-analyze").arg("verify").arg(&file).output() else {
         skip("no systemd-analyze; install Debian's package systemd");
     };
     let stderr = String::from_utf8_lossy(&checked.stderr);
-    assert!(checked.status.success() && !stderr.contains("perilune@"), "{stderr}");
+    let (start, _) = name.split_once('.').expect("it has a suffix");
+    assert!(checked.status.success() && !stderr.contains(start), "{stderr}");
+}
+
+fn the_unit_of_a_monitor_is_valid_and_starts() {
+    let (unit, words) = unit("perilune@.service");
+    let replaced = |word: &String| word.replace("%i", "syscalls").replace("${PORT}", "9464");
+    let words: Vec<String> = words.iter().map(replaced).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).filter(|w| *w != "$OPTIONS").collect();
+    starts(&words);
+    verify(&unit, "perilune@syscalls.service");
+}
+
+/// The file of the unit is the example of docs/metrics.md.
+fn the_unit_of_serve_is_valid_and_starts() {
+    let (unit, words) = unit("perilune.service");
+    assert_eq!(words, ["serve", "/etc/perilune/serve.toml"]);
+    let page = include_str!("../../docs/metrics.md");
+    assert!(page.contains("perilune serve /etc/perilune/serve.toml"));
+    let (_, example) = page.split_once("```toml\n").expect("the page has an example");
+    let (example, _) = example.split_once("```").expect("it has an end");
+    let file = tempfile::NamedTempFile::with_suffix(".toml").expect("a file can be created");
+    std::fs::write(file.path(), example.replace("9464", "0")).expect("it can be written");
+    starts(&["serve", file.path().to_str().expect("UTF-8")]);
+    verify(&unit, "perilune.service");
 }
 
 fn the_daemon_set_starts_a_monitor() {
