@@ -79,7 +79,8 @@ function heap.watch(opt, add)
       evsel(("uretprobe:%s:%s"):format(file, name), returns)
     end
   end
-  evsel(("uprobe:%s:free"):format(file), function(e) frees(e, e.arg1) end)
+  local function freed(e) frees(e, e.arg1) end
+  evsel(("uprobe:%s:free"):format(file), freed)
 end
 
 return heap
