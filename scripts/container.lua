@@ -21,7 +21,8 @@ local m = monitor {
 }
 
 local SECTOR, IP = 512, "ret > 0 && (family == 2 || family == 10)"
-local DATA = "rwbs[0] != 'D' && rwbs[0] != 'N'"             -- not discards, nor writes of zeroes
+-- Not discards, nor writes of zeroes: "N" in older kernels, "WZ" in newer ones.
+local DATA = "rwbs[0] != 'D' && rwbs[0] != 'N' && (rwbs[0] << 8 | rwbs[1]) != 0x575a"
 
 function m.init(opt)
   local sums = { { "cpu_ns", first = true }, "switches", "faults", "disk_bytes", "net_bytes" }

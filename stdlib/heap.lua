@@ -33,7 +33,8 @@ end
 --- Opens the events of the allocator in the file `opt.library`. Calls `add(pid, comm, stack, bytes,
 --- live, calls)` for each change of the live memory: `live` is 1 if a block is allocated, -1 if it
 --- is freed; `calls` is 1 if a call has allocated it. `comm` and, with -g, `stack` are those of the
---- call. A call inside another one, such as that of malloc in calloc, is part of that one.
+--- call that allocated the block. A call inside another one, such as that of malloc in calloc, is
+--- part of that one.
 --- A block is freed when realloc is called, because another thread may have its address before
 --- realloc returns; it is allocated again if realloc fails.
 ---@param add fun(pid: number, comm: string, stack: any, bytes: number, live: number, calls: number)

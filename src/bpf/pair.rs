@@ -9,9 +9,10 @@
 //!
 //! An event may also add a value instead of a delay. Such a table has no starts.
 //!
-//! A start whose key is the thread or the CPU stays in its map with the time 0 after its end: the
-//! next one needs no lock, and no other CPU can use the key meanwhile. Other starts are removed at
-//! their end, because their keys are not bounded.
+//! A start whose key is the CPU or a thread stays in its map with the time 0 after its end, so that
+//! the next one needs no lock. The events of one key must not run at once on two CPUs: those of the
+//! current thread do not, and wakeups and switches of a task hold its run queue lock. Other starts
+//! are removed at their end, because their keys are not bounded.
 //!
 //! The programs always return 1: a program belongs to the tracepoint, not to a perf event, and 0
 //! would drop the records of every other perf user.
@@ -161,8 +162,9 @@ impl PairedEvent {
         event.check_conditions(&mut code, end)?;
         find_active(&mut code, maps.active, out);
         find_table(&mut code, maps.tables, out);
-        let counts_singles = event.scoped != ScopedTask::Any;
-        let mut writer = PairWriter { code: &mut code, layout, maps, stack, end, counts_singles };
+        let singles_are_watched = event.scoped != ScopedTask::Any;
+        let mut writer =
+            PairWriter { code: &mut code, layout, maps, stack, end, singles_are_watched };
         match &self.part {
             PairPart::Start(start) => {
                 store_parts(writer.code, &event.key, stack.pair)?;
@@ -255,7 +257,7 @@ pub fn end_program(layout: &PairLayout, maps: PairMaps, of: EndedThread) -> Opti
     find_active(&mut code, maps.active, out);
     find_table(&mut code, maps.tables, out);
     let mut writer =
-        PairWriter { code: &mut code, layout, maps, stack, end: out, counts_singles: false };
+        PairWriter { code: &mut code, layout, maps, stack, end: out, singles_are_watched: false };
     writer.find_start();
     writer.code.jump_if(JumpIf::Equal, R0, 0, out);
     writer.code.load(AccessSize::B8, R1, R0, 0);

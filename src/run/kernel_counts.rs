@@ -227,7 +227,7 @@ impl KernelCounts {
         if missed > 0 {
             let missed = counted(missed, "event");
             let delays = if of_pairs > 0 && self.pairs.has_starts() {
-                "; delays are missing for that, or too long: use --where user"
+                "; delays are missing or too long: use --where user"
             } else {
                 ""
             };

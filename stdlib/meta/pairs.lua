@@ -25,7 +25,7 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---@field same? string its expression for `same`
 ---@field where? string an expression that is not 0 for the events of the pair
 ---@field rows? table<integer, string> its expressions of columns, by their index
----@field once? boolean of a start: an earlier one with the same key stays
+---@field once? boolean of a start: it does not replace an earlier one with the same key
 ---@field last? string of `drops`: an expression that is not 0 if the key is not used again
 
 ---@class perilune.PairOptions
@@ -36,7 +36,7 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---@field rows? table<integer, string>
 ---@field threads? boolean whether keys are threads, whose starts are dropped when they end
 --- Events that drop the start of their key without a delay, after an end of the same event and
---- before a start.
+--- before a start. With `threads`, the events of one key must not happen on two CPUs at once.
 ---@field drops? perilune.PairSide
 ---@field longer? number nanoseconds; shorter delays and this one are not added
 ---@field age? number nanoseconds after which a start is dropped
@@ -44,13 +44,13 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---@field histogram? { [1]: perilune.Hist, columns?: integer[] }
 ---@field counts? perilune.PairCount[]
 ---@field nested? string note for a run whose ends show that starts were replaced by nested ones
---- Returns handlers of events, `{ { ev, handler }, … }`, that do the same with records by other
---- means; they get the pending of the starts.
+--- Replaces the handlers when records are read: returns `{ { ev, handler }, … }`. It is called with
+--- the pending of the starts. The handlers must add the same delays as the kernel would.
 ---@field records? fun(open: perilune.Pending): table[]
 --- Is called for each pair, after its delay was added, with the values of the columns. It needs
---- records; `needs` is the reason that -v prints. `keep` keeps the event of the start.
+--- records. `keep` keeps the event of the start.
 ---@field pair? fun(start: perilune.State, e: perilune.Sample, delay: number, ...: any)
----@field needs? string
+---@field needs? string why records are needed, as -v prints it; only with `records` or `pair`
 ---@field keep? boolean
 
 --- Counts some of the events: starts, ends without a start (`single`), or ends of recorded pairs.

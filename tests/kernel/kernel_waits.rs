@@ -15,12 +15,12 @@ use crate::paired::{is_exact, start};
 use crate::scheduling::{SOURCE, sum, watch};
 use crate::tool::{Run, Tool};
 
-live_tests! {
+live_tests! { alone: [
     waits_of_a_command_are_those_that_its_tasks_counted,
     waits_are_the_same_in_both_places,
     stays_are_the_same_in_both_places,
     starts_of_waits_end_with_their_threads,
-}
+] }
 
 fn waits_of_a_command_are_those_that_its_tasks_counted() {
     can_count();
@@ -61,8 +61,10 @@ fn both(monitor: &str, mode: &str) -> [Run; 2] {
         let tools = ["kernel", "user"].map(|place| start(place, &[monitor, "-p", &pid]));
         load.run();
         let runs = tools.map(Tool::finish);
-        let [_, user] = &runs;
-        if user.coverage()["undelivered"] == 0 && user.coverage()["unmatched"] == 0 {
+        let is_whole = |run: &Run| {
+            ["undelivered", "unmatched", "lost"].iter().all(|gap| run.coverage()[gap] == 0)
+        };
+        if runs.iter().all(is_whole) {
             return runs;
         }
     }
@@ -82,7 +84,7 @@ fn are_equal(monitor: &str, by: &str, mode: &str, least: u64) {
     assert!(calls >= least, "{counted:?}");
     for (key, (calls, us)) in counted {
         let difference = (us - recorded[&key].1).abs();
-        assert!(difference < 0.02 * us + 5.0 * calls as f64, "{key}: {us} {difference}");
+        assert!(difference < 0.02 * us + 5.0 * calls as f64 + 2000.0, "{key}: {us} {difference}");
     }
 }
 

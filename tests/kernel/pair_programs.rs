@@ -129,7 +129,9 @@ fn the_verifier_accepts_pairs_of_random_expressions() {
                 panic!("{what}: {why}");
             }
         };
-        load(&end_program(&layout, maps, EndedThread::Current).expect("a program"), "exit");
+        for of in [EndedThread::Current, EndedThread::Before(24)] {
+            load(&end_program(&layout, maps, of).expect("a program"), "end");
+        }
         let mut loaded = 0;
         while loaded < 3 * PAIRS {
             for part in random.pair().into_iter().chain([random.value()]) {

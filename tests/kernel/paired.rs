@@ -381,7 +381,7 @@ fn only_events_that_are_never_missed_are_paired_in_the_kernel_by_default() {
     let moved = "sched:sched_migrate_task//key=pid/";
     for (start, why) in [
         (moved, "it may hit another BPF program and be missed"),
-        (switches, "starts of threads that have ended would stay"),
+        (switches, "a start may remain after the end of its thread"),
     ] {
         let (code, text) = run(&stages(start, back, &["--where", "auto"]));
         assert_eq!(code, Some(0), "{text}");

@@ -205,7 +205,11 @@ fn the_coverage_includes_killed_runs() {
     killed.kill();
     let rows = coverage();
     let number = |name: &str| rows[0][name].as_f64();
-    assert_eq!(["runs", "killed", "events"].map(number), [2.0, 1.0, 2600.0].map(Some), "{rows}");
+    assert_eq!(
+        ["runs", "unfinished", "events"].map(number),
+        [2.0, 1.0, 2600.0].map(Some),
+        "{rows}"
+    );
     for problem in ["lost", "undelivered", "undecodable", "evicted", "throttled"] {
         assert_eq!(number(problem), Some(0.0), "{problem}: {rows}");
     }

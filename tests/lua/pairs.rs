@@ -120,18 +120,26 @@ fn random_events_have_the_rows_and_counters_of_a_model() {
         let (layout, start, finish) = pairs(variant);
         let machine = Machine::new(&layout, usize::MAX, usize::MAX);
         let programs = [&start, &finish, &dropping(&start)].map(|event| machine.load(event));
-        let exits = machine.load_code(end_program(&layout, machine::MAPS, EndedThread::Current));
+        let end = |of| machine.load_code(end_program(&layout, machine::MAPS, of));
+        let (exits, forks) = (end(EndedThread::Current), end(EndedThread::Before(POINTER)));
         let mut expected = Expected::default();
         for (n, at) in load(&mut random, 6000).into_iter().enumerate() {
             machine.use_table((n / 700 % 2) as u32);
             let key = if by_thread { at.thread } else { at.pointer };
+            let mut run_at = at;
             let program = match at.kind {
                 0 if by_thread => {
                     if expected.open.remove(&at.thread).is_some() {
                         expected.add("exited");
                     }
                     expected.known.remove(&at.thread);
-                    &exits
+                    if n % 2 == 0 {
+                        // A fork by another thread, whose child has the number.
+                        run_at = Happening { pointer: at.thread, thread: 1, ..at };
+                        &forks
+                    } else {
+                        &exits
+                    }
                 }
                 1..25 => {
                     expected.start(key, &at, once);
@@ -146,7 +154,7 @@ fn random_events_have_the_rows_and_counters_of_a_model() {
                     &programs[1]
                 }
             };
-            machine.run(program, &at.record(), at.time, at.thread, at.cpu);
+            machine.run(program, &run_at.record(), at.time, run_at.thread, at.cpu);
         }
         let found = machine.maps(found);
         if !by_thread {

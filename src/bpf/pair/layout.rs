@@ -13,7 +13,8 @@ pub struct PairLayout {
     pub row: KeyShape,
     /// The keys of each count, after its number.
     pub counts: Vec<KeyShape>,
-    /// Whether a start stays in its map, because its key is the thread or the CPU.
+    /// Whether a start stays in its map after its end: its key is the CPU, or a thread whose last
+    /// event removes it.
     pub in_place: bool,
 }
 

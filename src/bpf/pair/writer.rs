@@ -44,11 +44,11 @@ pub(super) struct PairWriter<'a> {
     /// The end of the program.
     pub(super) end: Label,
     /// Whether ends without a start are those of watched tasks.
-    pub(super) counts_singles: bool,
+    pub(super) singles_are_watched: bool,
 }
 
 impl PairWriter<'_> {
-    /// Stores the start; it replaces an earlier one with the same key, or leaves that. Changes R8.
+    /// Stores the start; unless it is `once`, it replaces an earlier one of its key. Changes R8.
     pub(super) fn start(&mut self, start: &PairStart) -> Option<()> {
         let at = self.stack.start;
         store_parts(self.code, &start.kept, at + WORD as i16)?;
@@ -157,7 +157,7 @@ impl PairWriter<'_> {
             self.code.jump(end);
         }
         self.code.place(single);
-        if self.counts_singles {
+        if self.singles_are_watched {
             self.increment(PairCounter::Singles);
         }
         self.counts(&finish.singles)
@@ -170,7 +170,7 @@ impl PairWriter<'_> {
         self.code.jump_if(JumpIf::Equal, R0, 0, self.end);
         if !self.layout.in_place {
             self.remove_start();
-            // An end was faster.
+            // Another CPU has removed it.
             self.code.jump_if(JumpIf::Unequal, R0, 0, self.end);
             self.increment(PairCounter::Dropped);
             return Some(());
@@ -206,7 +206,7 @@ impl PairWriter<'_> {
             self.code.store_constant(AccessSize::B8, R0, 0, 0);
         } else {
             self.remove_start();
-            // Another end was faster.
+            // Another CPU has removed it.
             self.code.jump_if(JumpIf::Unequal, R0, 0, single);
         }
     }

@@ -225,7 +225,8 @@ impl<'a> FilterParser<'a> {
             Some(quote @ ('"' | '\'')) => self.quoted(op, quote),
             Some(_) if op == Op::Glob => {
                 let ends = |c: char| c.is_whitespace() || c == '&';
-                let word = rest.split(ends).next().unwrap_or_default();
+                let word = rest.split(ends).next().and_then(|word| word.split("||").next());
+                let word = word.unwrap_or_default();
                 // Without the end of a group around it.
                 let text = if word.contains('(') { word } else { word.trim_end_matches(')') };
                 Err(self.fault(self.at, format!("quote text: \"{text}\"")))

@@ -257,6 +257,7 @@ fn an_error_names_the_problem_and_the_fix() {
     assert_eq!(message("comm ~ *true"), "quote text: \"*true\"");
     assert_eq!(message("(comm ~ 5*) || pid == 1"), "quote text: \"5*\"");
     assert_eq!(message("comm ~ (a|b)"), "quote text: \"(a|b)\"");
+    assert_eq!(message("comm ~ a*||pid == 1"), "quote text: \"a*\"");
     assert_eq!(message("comm ~ kworker/?:* && pid == 1"), "quote text: \"kworker/?:*\"");
     assert_eq!(message("comm > \"a\""), "text is compared with == != or ~ only");
     assert_eq!(message("comm == 1"), "`comm` is text; quote the value");

@@ -200,14 +200,15 @@ impl PairPlan<'_> {
         let all =
             |node: IntegerNode| keys.iter().all(|key| **key == [KeyPart::Integer(node.clone())]);
         let is_by_cpu = all(IntegerNode::Cpu);
-        // A thread that has ended leaves its CPU with a switch.
-        let begins_late = |role: &PairRole| {
+        // The last switch of a thread comes after its sched_process_exit: its start would remain.
+        let may_outlive = |role: &PairRole| {
             matches!(role.part, PairPart::Start(_)) && !is_of_calls(&role.role.event.name)
         };
-        let stays = !is_by_cpu && !self.removes_ended && self.roles.iter().any(begins_late);
-        if is_auto && stays {
+        let outlives_thread =
+            !is_by_cpu && !self.removes_ended && self.roles.iter().any(may_outlive);
+        if is_auto && outlives_thread {
             return Err(
-                "starts of threads that have ended would stay; use --where kernel".to_owned()
+                "a start may remain after the end of its thread; use --where kernel".to_owned()
             );
         }
         self.layout.in_place =
@@ -221,7 +222,7 @@ impl PairPlan<'_> {
         let mut ends = Vec::new();
         if self.declared.threads {
             ends.push((tracepoint(EXIT)?, EndedThread::Current));
-            if stays {
+            if outlives_thread {
                 let fork = tracepoint(FORK)?;
                 let child = fork.format().and_then(|format| format.field("child_pid"));
                 let at = child.and_then(|child| i16::try_from(child.offset).ok());

@@ -112,7 +112,7 @@ local START = [[
 
 return function(e)
   $met
-  up_open:$open(up_key(e), e$kept)
+  $before up_open:$open(up_key(e), e$kept) $after
   $counted
   $counts
 end]]
@@ -185,7 +185,9 @@ local function start_handler(side, plan, kept)
   local passed = #kept > 0 and ", up_kept(e)" or ""
   if #kept > 0 then up.kept = compiled(kept, side) end
   local counts = counts_code(side, plan.counts, "start", up)
-  return handler(side, START, { open = side.once and "open_once" or "open", kept = passed,
+  local once = side.once
+  return handler(side, START, { open = once and "open_once" or "open", kept = passed,
+    before = once and "if not" or "", after = once and "then return end" or "",
     counted = plan.nested and "up_nested.starts = up_nested.starts + 1" or "",
     counts = counts }, up)
 end
@@ -344,10 +346,14 @@ function exports.between(times, spec, start, finish, of)
   local ok, why = pcall(function()
     local starts = paired_events(start, of)
     local drops = of.drops and paired_events(of.drops, of) or {}
-    for _, side in ipairs(starts) do
-      if side.last then error("between: only an event in drops has last", 0) end
+    local finishes = paired_events(finish, of)
+    for i, sides in ipairs { starts, finishes, drops } do
+      for _, side in ipairs(sides) do
+        if side.once and i > 1 then error("between: only a start has once", 0) end
+        if side.last and i < 3 then error("between: only an event in drops has last", 0) end
+      end
     end
-    declare_pairs(plan, starts, paired_events(finish, of), drops, of)
+    declare_pairs(plan, starts, finishes, drops, of)
   end)
   if not ok then error(why, 3) end
   return plan.open
