@@ -5,8 +5,8 @@ local running = {}
 
 local UNKNOWN, ANOTHER, NEVER, JOINED = -1, -2, -math.huge, -1
 
---- Returns the states of all CPUs, and the handlers of switches away from tasks and to them, which
---- keep them. `ended(e, since)` is that of `running.watch`.
+--- Returns the handlers of switches away from tasks and to them, and the states of all CPUs, which
+--- they keep. `ended(e, since)` is that of `running.watch`.
 local function follow(ended)
   local task, since, prio = per_cpu(UNKNOWN), per_cpu(NEVER), per_cpu(-1)
   -- With --cgroup, a task may have joined the cgroup while it ran.
@@ -25,7 +25,7 @@ local function follow(ended)
     local cpu = e._cpu
     task[cpu], since[cpu], prio[cpu] = e.next_pid, e._time, e.next_prio
   end
-  return task, since, prio, leaves, comes
+  return leaves, comes, task, since, prio
 end
 
 --- Watches who runs on each CPU; with -p only the watched tasks. Calls `ended(e, since)` for each
@@ -39,7 +39,8 @@ end
 ---@param ended fun(e: perilune.Record, since: number)
 ---@return fun(visit: fun(cpu: integer, tid: integer, since: number, prio: integer))
 function running.watch(ended)
-  local task, since, prio, leaves, comes = follow(ended)
+  local leaves, comes, task, since, prio = follow(ended)
+  local watched = cpus()
   sched.watch_switches({}, leaves, comes)
   local clock = { freq = 10, exclude = { idle = true }, optional = true }
   evsel("cpu-clock", clock, function(e)
@@ -49,7 +50,7 @@ function running.watch(ended)
     if since[cpu] == JOINED then since[cpu] = e._time end
   end)
   return function(visit)
-    for _, cpu in ipairs(cpus()) do
+    for _, cpu in ipairs(watched) do
       if since[cpu] >= 0 and task[cpu] >= 0 then visit(cpu, task[cpu], since[cpu], prio[cpu]) end
     end
   end
@@ -71,7 +72,7 @@ function running.measure(times, spread)
     { leaves, where = "prev_pid != 0", same = "prev_pid", rows = { "prev_pid", "prev_comm" } }, {
     key = "_cpu", histogram = { spread },
     records = function()
-      local _, _, _, on_leaving, on_coming = follow(ended)
+      local on_leaving, on_coming = follow(ended)
       return { { leaves, on_leaving }, { comes, on_coming } }
     end,
   })

@@ -71,6 +71,14 @@ function sched.watch_wakers(opt, stack, woken)
     by_interrupt):filter("common_flags & %d", both)
 end
 
+--- Returns the switches away from watched tasks and those to them, for a monitor with the option
+--- `filter`: one evsel if all tasks are watched.
+function sched.switch_sides(opt)
+  local leaves = sched.watch(opt, "sched:sched_switch", "prev_pid", "prev_comm")
+  if not opt.filter and not some_tasks() then return leaves, leaves end
+  return leaves, sched.watch(opt, "sched:sched_switch", "next_pid", "next_comm")
+end
+
 --- Watches switches, for a monitor with the option `filter`: `leaves(e)` is called for the previous
 --- task of a switch, then `comes(e)` for the next one, each only if that task is watched. If all
 --- tasks are watched, `both(e)` may replace the two calls.
@@ -78,21 +86,13 @@ end
 ---@param comes fun(e: perilune.Record)
 ---@param both? fun(e: perilune.Record)
 function sched.watch_switches(opt, leaves, comes, both)
-  if opt.filter or some_tasks() then
-    sched.watch(opt, "sched:sched_switch", "prev_pid", "prev_comm", leaves)
-    sched.watch(opt, "sched:sched_switch", "next_pid", "next_comm", comes)
+  local from, to = sched.switch_sides(opt)
+  if from ~= to then
+    from:each(leaves)
+    to:each(comes)
     return
   end
-  local handler = both or function(e) leaves(e) comes(e) end ---@type function
-  evsel("sched:sched_switch", { stack = opt.call_graph }, handler)
-end
-
---- Returns the switches away from watched tasks and those to them, for a monitor with the option
---- `filter`: one evsel if all tasks are watched.
-function sched.switch_sides(opt)
-  local leaves = sched.watch(opt, "sched:sched_switch", "prev_pid", "prev_comm")
-  if not opt.filter and not some_tasks() then return leaves, leaves end
-  return leaves, sched.watch(opt, "sched:sched_switch", "next_pid", "next_comm")
+  from:each(both or function(e) leaves(e) comes(e) end)
 end
 
 local WAKEUP, PREEMPTED, AFTER = 1, 2, { "wakeup", "preempted" }

@@ -162,9 +162,7 @@ impl PairedEvent {
         event.check_conditions(&mut code, end)?;
         find_active(&mut code, maps.active, out);
         find_table(&mut code, maps.tables, out);
-        let singles_are_watched = event.scoped != ScopedTask::Any;
-        let mut writer =
-            PairWriter { code: &mut code, layout, maps, stack, end, singles_are_watched };
+        let mut writer = PairWriter { code: &mut code, layout, maps, stack, end };
         match &self.part {
             PairPart::Start(start) => {
                 store_parts(writer.code, &event.key, stack.pair)?;
@@ -177,7 +175,7 @@ impl PairedEvent {
                     writer.code.store(AccessSize::B8, R10, stack.delay, R0);
                     store_parts(writer.code, &event.key, stack.pair)?;
                 }
-                writer.finish(finish)?;
+                writer.finish(finish, event.scoped != ScopedTask::Any)?;
             }
             PairPart::Drop(drop) => {
                 store_parts(writer.code, &event.key, stack.pair)?;
@@ -256,8 +254,7 @@ pub fn end_program(layout: &PairLayout, maps: PairMaps, of: EndedThread) -> Opti
     code.store(AccessSize::B8, R10, stack.pair, THREAD);
     find_active(&mut code, maps.active, out);
     find_table(&mut code, maps.tables, out);
-    let mut writer =
-        PairWriter { code: &mut code, layout, maps, stack, end: out, singles_are_watched: false };
+    let mut writer = PairWriter { code: &mut code, layout, maps, stack, end: out };
     writer.find_start();
     writer.code.jump_if(JumpIf::Equal, R0, 0, out);
     writer.code.load(AccessSize::B8, R1, R0, 0);

@@ -141,9 +141,14 @@ impl Format {
         self.fields.iter().find(|f| f.name == name)
     }
 
+    /// Returns the offset of a field if it has this number of bytes.
+    pub fn offset_of(&self, name: &str, bytes: usize) -> Option<usize> {
+        self.field(name).filter(|field| field.size == bytes).map(|field| field.offset)
+    }
+
     /// Returns the offset of `common_pid`, which has 4 bytes.
     pub fn common_pid(&self) -> Option<usize> {
-        self.field("common_pid").filter(|field| field.size == 4).map(|field| field.offset)
+        self.offset_of("common_pid", 4)
     }
 
     /// Returns the reason for which a value is not a field, to be printed after its name; None if

@@ -45,7 +45,7 @@ struct Variant {
     /// Whether the key is the thread; otherwise it is a field.
     by_thread: bool,
     longer_ns: Option<i64>,
-    /// Whether a start leaves an earlier one.
+    /// Whether a start does not replace an earlier one.
     once: bool,
 }
 

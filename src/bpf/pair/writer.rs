@@ -43,8 +43,6 @@ pub(super) struct PairWriter<'a> {
     pub(super) stack: PairStack,
     /// The end of the program.
     pub(super) end: Label,
-    /// Whether ends without a start are those of watched tasks.
-    pub(super) singles_are_watched: bool,
 }
 
 impl PairWriter<'_> {
@@ -122,8 +120,10 @@ impl PairWriter<'_> {
         Some(())
     }
 
-    /// Ends the delay that began with the start of the same key, or adds a value. R8 is the table.
-    pub(super) fn finish(&mut self, finish: &PairFinish) -> Option<()> {
+    /// Ends the delay that began with the start of the same key, or adds a value. Without
+    /// `counts_singles`, ends without a start may be those of tasks that are not watched. R8 is the
+    /// table.
+    pub(super) fn finish(&mut self, finish: &PairFinish, counts_singles: bool) -> Option<()> {
         if let Some(value) = &finish.value {
             return self.add_value(value, finish);
         }
@@ -157,7 +157,7 @@ impl PairWriter<'_> {
             self.code.jump(end);
         }
         self.code.place(single);
-        if self.singles_are_watched {
+        if counts_singles {
             self.increment(PairCounter::Singles);
         }
         self.counts(&finish.singles)

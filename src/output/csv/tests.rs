@@ -49,16 +49,8 @@ fn limited_table(name: &str, keys: &[&str], rows: Vec<Vec<Cell>>, hidden: u64) -
         metric: Default::default(),
     };
     let columns = keys.iter().map(column).collect();
-    let (title, style) = (None, Style::Plain);
-    Report::Table(Table {
-        name: name.to_owned(),
-        title,
-        style,
-        samples: 0,
-        columns,
-        rows: rows.into(),
-        hidden,
-    })
+    let (title, style, rows) = (None, Style::Plain, rows.into());
+    Report::Table(Table { name: name.to_owned(), title, style, samples: 0, columns, rows, hidden })
 }
 
 #[test]

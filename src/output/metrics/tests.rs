@@ -157,16 +157,8 @@ fn own_table(rows: Vec<Vec<Cell>>) -> Report {
         column("share_percent", inferred),
         column("n", MetricKind::Counter),
     ];
-    let (name, style) = ("report".to_owned(), Style::Plain);
-    Report::Table(Table {
-        name,
-        title: None,
-        style,
-        samples: 0,
-        columns,
-        rows: rows.into(),
-        hidden: 0,
-    })
+    let (name, style, rows) = ("report".to_owned(), Style::Plain, rows.into());
+    Report::Table(Table { name, title: None, style, samples: 0, columns, rows, hidden: 0 })
 }
 
 #[test]

@@ -21,15 +21,8 @@ fn right(title: &str, width: usize) -> Column {
 }
 
 fn table(style: Style, columns: Vec<Column>, rows: Vec<Vec<Cell>>) -> Table {
-    Table {
-        name: "t".into(),
-        title: None,
-        style,
-        samples: 0,
-        columns,
-        rows: rows.into(),
-        hidden: 0,
-    }
+    let (name, rows) = ("t".into(), rows.into());
+    Table { name, title: None, style, samples: 0, columns, rows, hidden: 0 }
 }
 
 fn text(text: &str) -> Cell {

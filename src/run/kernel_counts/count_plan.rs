@@ -32,6 +32,10 @@ impl CountPlan<'_> {
         self.reasons.extend(roles.iter().map(|role| (*role, why.to_owned())));
     }
 
+    pub(super) fn is_auto(&self) -> bool {
+        self.settings.counting == CountingPlace::Auto
+    }
+
     /// Plans a table; all of its events are counted in the same place.
     pub(super) fn table(
         &self,
@@ -156,7 +160,7 @@ impl CountPlan<'_> {
                 KernelExpr::Integer(node, _) => KeyPart::Integer(node),
                 KernelExpr::Text(text) => KeyPart::Text(text),
                 KernelExpr::Cgroup(text) => {
-                    if self.settings.counting == CountingPlace::Auto && !count.late_names {
+                    if self.is_auto() && !count.late_names {
                         return Err(LATE_NAMES.to_owned());
                     }
                     KeyPart::Cgroup(text)

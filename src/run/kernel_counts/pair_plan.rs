@@ -15,7 +15,6 @@ use crate::event::expr::in_kernel::KernelExpr;
 use crate::event::kind::Event;
 use crate::event::selector::Selector;
 use crate::run::catalog::MachineCatalog;
-use crate::run::request::CountingPlace;
 use crate::script::evsel::declared_pairs::{DeclaredPairs, KeptField, PairMoment, PairSide};
 use crate::script::evsel::role::Role;
 use crate::script::host::Host;
@@ -34,7 +33,7 @@ struct PairPlan<'a> {
     declared: &'a DeclaredPairs,
     layout: PairLayout,
     roles: Vec<PairRole>,
-    /// Whether starts of ended threads are removed that began after the end.
+    /// Whether an event removes starts that began after the end of their thread.
     removes_ended: bool,
 }
 
@@ -77,11 +76,10 @@ impl CountPlan<'_> {
             }
             plan.roles.splice(0..0, planned);
         }
-        let is_auto = self.settings.counting == CountingPlace::Auto;
-        let table = plan.table(is_auto)?;
+        let table = plan.table(self.is_auto())?;
         let PairLayout { row, counts, .. } = &table.layout;
         let has_cgroup = row.has_cgroup() || counts.iter().any(KeyShape::has_cgroup);
-        match has_cgroup && is_auto {
+        match has_cgroup && self.is_auto() {
             true => Err(LATE_NAMES.to_owned()),
             false => Ok(table),
         }
@@ -96,9 +94,8 @@ impl CountPlan<'_> {
         is_start: bool,
     ) -> Result<CountedRole, Reason> {
         let Role { event, task, .. } = &self.roles[index];
-        let is_auto = self.settings.counting == CountingPlace::Auto;
         let is_missed = !is_of_calls(&event.name) && *event.name != *SWITCH;
-        if side.value.is_none() && is_auto && is_missed {
+        if side.value.is_none() && self.is_auto() && is_missed {
             return Err(
                 "it may hit another BPF program and be missed; use --where kernel".to_owned()
             );
@@ -224,8 +221,8 @@ impl PairPlan<'_> {
             ends.push((tracepoint(EXIT)?, EndedThread::Current));
             if outlives_thread {
                 let fork = tracepoint(FORK)?;
-                let child = fork.format().and_then(|format| format.field("child_pid"));
-                let at = child.and_then(|child| i16::try_from(child.offset).ok());
+                let child = fork.format().and_then(|format| format.offset_of("child_pid", 4));
+                let at = child.and_then(|child| i16::try_from(child).ok());
                 ends.push((fork, EndedThread::Before(at.ok_or("forks have no child_pid")?)));
             }
         }

@@ -92,8 +92,7 @@ impl FollowedTasks {
         }
         let maps = FollowedTasksMaps { threads: threads.number(), unfollowed: unfollowed.number() };
         let at = |event: &Event, field, bytes| {
-            let format = event.kind().raw_format()?;
-            i16::try_from(format.field(field).filter(|field| field.size == bytes)?.offset).ok()
+            i16::try_from(event.kind().raw_format()?.offset_of(field, bytes)?).ok()
         };
         let fork = at(&watched.fork, "child_pid", 4).and_then(|child| maps.at_fork(child));
         let last = at(&watched.end, "group_dead", 1);

@@ -74,7 +74,7 @@ impl RowSample {
         self.stored >= self.limit.saturating_mul(2)
     }
 
-    /// Returns whether rows are stored that are no longer in the sample.
+    /// Returns whether the table has rows that are no longer in the sample.
     pub(super) fn has_hidden_rows(&self) -> bool {
         self.stored > self.rows
     }
