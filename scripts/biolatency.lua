@@ -22,22 +22,11 @@ function m.init(opt)
   local columns = { { "device", device }, { "operation", block.kind } }
   local spread = hist.log2 { columns[1], columns[2], title = "latency", unit = "ns",
     metric = "none" }
-  local add = delays.table(opt, columns)
-  local requests, place = pending { "kind", keep = opt.than }, block.places()
-
-  local issue = assert(block.watch(opt, "block:block_rq_issue"))
-  local kind = expr_of("rwbs[0]", issue, "number")
-  issue:each(function(e) requests:open(place(e.dev, e.sector), e, kind(e)) end)
-  -- The driver returns it, and it is issued again.
-  local requeue = block.watch(opt, "block:block_rq_requeue", true, true)
-  if requeue then requeue:each(function(e) requests:close(place(e.dev, e.sector), e) end) end
-  local complete = assert(block.watch(opt, "block:block_rq_complete", true))
-  complete:each(function(e)
-    local r = requests:close(place(e.dev, e.sector), e)
-    if not r then return end
-    local delay, dev = r.delay, e.dev
-    spread:add(delay, dev, r.kind)
-    add(r, e, delay, dev, r.kind)
+  local add, times = delays.table(opt, columns)
+  block.measure_requests(opt, times, spread, function(request, e)
+    local delay, dev = request.delay, e.dev
+    spread:add(delay, dev, request.column2)
+    add(request, e, delay, dev, request.column2)
   end)
 end
 return m

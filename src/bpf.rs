@@ -3,6 +3,7 @@
 //!
 //! Programs are short and made for one run, so they need no compiler and no type information.
 
+pub mod argument_record;
 pub mod assembler;
 pub mod bucket;
 pub mod count;
@@ -11,6 +12,7 @@ pub mod function_calls;
 pub mod instruction;
 pub mod integer;
 pub mod key;
+mod memory_use;
 pub mod pair;
 mod record_output;
 pub mod record_text;

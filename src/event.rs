@@ -14,6 +14,7 @@ pub mod other_tools;
 pub mod plan;
 mod quote;
 pub mod rate;
+pub mod raw_tracepoint;
 pub mod sample_field;
 pub mod sampling;
 pub mod selector;

@@ -44,6 +44,37 @@ function block.watch(opt, event, all_tasks, optional)
   return opt.device and ev:filter(block.filter("--device", opt.device)) or ev
 end
 
+--- Adds the times from issue to completion of requests to `times`, a latency, and to `spread`, a
+--- histogram, both with the columns device and operation. From records, calls
+--- `ended(request, e)` instead: `e` is the completion, `request.column2` the kind.
+---@param times perilune.Latency
+---@param spread perilune.Hist
+---@param ended fun(request: perilune.State, e: perilune.Record)
+function block.measure_requests(opt, times, spread, ended)
+  local issue = assert(block.watch(opt, "block:block_rq_issue"))
+  local complete = assert(block.watch(opt, "block:block_rq_complete", true))
+  -- The driver returns it, and it is issued again.
+  local requeue = block.watch(opt, "block:block_rq_requeue", true, true)
+  times:between({ issue, rows = { [2] = "rwbs[0]" } }, { complete, rows = { "dev" } }, {
+    key = { "dev", "sector" }, histogram = { spread, columns = { 1, 2 } },
+    drops = requeue, keep = opt.than,
+    needs = (opt.than or opt.heatmap) and "--than and --heatmap need records" or nil,
+    records = function(requests)
+      local place, kind = block.places(), expr_of("rwbs[0]", issue, "number")
+      local function completed(e)
+        local request = requests:close(place(e.dev, e.sector), e)
+        if request then ended(request, e) end
+      end
+      local handlers = { { complete, completed },
+        { issue, function(e) requests:open(place(e.dev, e.sector), e, kind(e)) end } }
+      if requeue then
+        handlers[3] = { requeue, function(e) requests:close(place(e.dev, e.sector), e) end }
+      end
+      return handlers
+    end,
+  })
+end
+
 --- Returns a function `watch(event, handler)` that declares an event of all requests, `optional` if
 --- it is not on every machine, and calls `handler(e, place, kind)`: the place identifies the
 --- request in `requests`. Requests that are merged into others end there. If a merge moves the

@@ -22,7 +22,7 @@ pub const UNDEFINED: BpfRegister = R9;
 /// are stored before, and the values of the program.
 pub const PROGRAM_STACK: i16 = 376;
 /// Size of the stack in bytes.
-const STACK: i16 = 512;
+pub(super) const STACK: i16 = 512;
 /// Offset of the CPU from R10.
 pub const CPU_AT: i16 = -8;
 /// Offset of the process from R10.

@@ -1,16 +1,16 @@
 //! The tasks whose events the kernel counts for a run.
 
-use std::rc::Rc;
-
 use super::catalog::MachineCatalog;
 use super::cgroups::outermost;
 use super::request::{CountingPlace, RunRequest};
 use crate::event::catalog::Catalog as _;
-use crate::event::kind::Event;
 use crate::output::format::OutputFormat;
-use crate::source::counting::followed_tasks::{CountedTasks, THREADS_MAX, WatchedThreads};
-use crate::source::counting::{WITH_MISSES, WITH_ZEROED_KEYS};
+use crate::source::counting::followed_tasks::{
+    CountedTasks, FollowedEvent, THREADS_MAX, WatchedThreads,
+};
+use crate::source::counting::{ProgramPlace, WITH_MISSES, WITH_ZEROED_KEYS};
 use crate::source::request::SourceRequest;
+use crate::symbol::RawTracepoints;
 use crate::sys::cgroup;
 use crate::sys::machine::is_linux_since;
 use crate::sys::namespace::in_root_pid_namespace;
@@ -30,6 +30,7 @@ const ENDS_AT_EXIT: (u32, u32) = (6, 16);
 pub(super) fn counted_tasks(
     request: &RunRequest,
     source: &SourceRequest,
+    raw: &RawTracepoints,
 ) -> Result<CountedTasks, String> {
     let settings = &request.options;
     if let Some(why) = of_run(request) {
@@ -48,8 +49,10 @@ pub(super) fn counted_tasks(
         return Err("too many threads are watched".to_owned());
     }
     let catalog = MachineCatalog::default();
-    let event = |name: &str| -> Result<Rc<Event>, String> {
-        catalog.describe(name).map_err(|why| why.to_string())
+    let event = |name: &str| -> Result<FollowedEvent, String> {
+        let event = catalog.describe(name).map_err(|why| why.to_string())?;
+        let place = ProgramPlace { raw: raw.find(&event), only_raw: false };
+        Ok(FollowedEvent { event, place })
     };
     Ok(CountedTasks::Threads(WatchedThreads {
         threads,

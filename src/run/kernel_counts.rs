@@ -7,7 +7,7 @@ mod count_plan;
 mod pair_plan;
 mod pairs;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::OwnedFd;
 
@@ -101,7 +101,7 @@ impl KernelCounts {
             return Ok(KernelCounts::default());
         }
         let mut counts = KernelCounts::default();
-        let mut plan = CountPlan { roles, source, settings, reasons: BTreeMap::new() };
+        let mut plan = CountPlan::new(roles, source, settings);
         let mut declared =
             host.declared_counts().context("failed to read the counts of a script")?;
         declared.retain(|(_, roles)| roles.clone().all(|role| wanted(role as u32)));
@@ -110,7 +110,7 @@ impl KernelCounts {
         if declared.is_empty() && is_auto && pairs.as_ref().is_none_or(is_quiet) {
             return Ok(counts);
         }
-        let (tasks, of_run) = match counted_tasks(request, source) {
+        let (tasks, of_run) = match counted_tasks(request, source, &plan.raw) {
             Ok(tasks) => (tasks, None),
             Err(why) => (CountedTasks::All, Some(why)),
         };

@@ -10,18 +10,17 @@
 
 mod exchange;
 pub mod followed_tasks;
+mod held_program;
 pub mod pair_rows;
 pub mod pairs;
 
 use std::collections::BTreeSet;
 use std::io;
-use std::os::fd::AsFd as _;
 use std::rc::Rc;
 
 use exchange::ExchangedTable;
 
 use super::counted_row::{CountedRow, RowReader};
-use super::open::attr;
 use crate::bpf::assembler::{Assembler, Label};
 use crate::bpf::count::{CountLayout, CountMaps, CountedEvent, SummedValue};
 use crate::bpf::integer::{IntegerNode, IntegerWidth};
@@ -30,13 +29,12 @@ use crate::bpf::record_text::RecordText;
 use crate::bpf::task_scope::TaskScope;
 use crate::event::filter::BoundFilter;
 use crate::event::kind::Event;
-use crate::event::sampling::Sampling;
-use crate::sys::attr::{Attr, EVERY_TASK, PerfTarget};
+use crate::event::raw_tracepoint::RawTracepoint;
 use crate::sys::bpf::{BpfMap, BpfMapType, BpfProgram, BpfProgramType, MeasuredRuns};
 use crate::sys::errno::errno;
-use crate::sys::perf::PerfEvent;
 use crate::sys::refusal::{Refusal, RefusedCall};
 use followed_tasks::{CountedTasks, FollowedTasks};
+use held_program::{HeldProgram, NO_ROLE, UnattachedProgram};
 
 /// Kernel from which on a key that is added again starts from zero on all CPUs
 /// (`pcpu_init_value()` in kernel/bpf/hashtab.c). Batches of keys can be removed since 5.6.
@@ -54,6 +52,17 @@ pub struct CountedRole {
     pub counted: CountedEvent,
     /// Conditions in the kernel's language that an event must meet.
     pub filters: Vec<BoundFilter>,
+    /// Where its programs run.
+    pub place: ProgramPlace,
+}
+
+/// Where the programs of an event run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProgramPlace {
+    /// The raw tracepoint, if the record can be built from its arguments.
+    pub raw: Option<Rc<RawTracepoint>>,
+    /// Whether they must run there: elsewhere they may be missed.
+    pub only_raw: bool,
 }
 
 /// A table and the events that are counted in it.
@@ -71,8 +80,12 @@ pub fn refusal() -> Option<Refusal> {
     let sum = SummedValue { column: 0, value: IntegerNode::Cpu, of: IntegerWidth::ULONG };
     let name = Some(RecordText::Comm);
     let counted = CountedEvent { key, sums: vec![sum], name, ..CountedEvent::default() };
-    let table = OpenTable::create(&layout, TaskScope::default());
-    table.and_then(|table| table.load(&layout, &counted, &[])).err()
+    let load = || -> Result<BpfProgram, Refusal> {
+        let table = OpenTable::create(&layout, TaskScope::default())?;
+        let code = table.program(&layout, &counted, &[])?;
+        BpfProgram::load(BpfProgramType::Tracepoint, &code)
+    };
+    load().err()
 }
 
 /// The tables of a run.
@@ -91,49 +104,6 @@ struct OpenTable {
     /// The tasks whose events are counted.
     scope: TaskScope,
     programs: Vec<HeldProgram>,
-}
-
-/// The role of a program that belongs to no event of a script.
-const NO_ROLE: u32 = u32::MAX;
-
-/// A program and the perf event that holds it, which is never enabled.
-struct HeldProgram {
-    role: u32,
-    program: BpfProgram,
-    _tracepoint: PerfEvent,
-}
-
-impl HeldProgram {
-    /// Loads and attaches a program that belongs to no event of a script.
-    fn without_role(code: &[u64], event: &Event, cpu: u32) -> Result<HeldProgram, Refusal> {
-        let program = BpfProgram::load(BpfProgramType::Tracepoint, code)?;
-        HeldProgram::attach(program, NO_ROLE, event, cpu)
-    }
-
-    /// Attaches a program to the tracepoint of an event, on all CPUs. `cpu` is any online CPU.
-    fn attach(
-        program: BpfProgram,
-        role: u32,
-        event: &Event,
-        cpu: u32,
-    ) -> Result<HeldProgram, Refusal> {
-        let target = PerfTarget { pid: EVERY_TASK, cpu: cpu as i32 };
-        let attr = attr_of(event).map_err(|_| refused(libc::EINVAL))?;
-        let open = PerfEvent::open(&attr, target, &event.name)?.event;
-        program.attach(open.as_fd())?;
-        Ok(HeldProgram { role, program, _tracepoint: open })
-    }
-
-    /// Returns how many events programs have missed because another one ran on the CPU.
-    fn missed<'a>(programs: impl IntoIterator<Item = &'a HeldProgram>) -> u64 {
-        programs.into_iter().map(|held| held.program.misses().unwrap_or(0)).sum()
-    }
-
-    /// Returns the runs of programs that the kernel has measured.
-    fn measured<'a>(programs: impl Iterator<Item = &'a HeldProgram>) -> MeasuredRuns {
-        let measured = programs.map(|held| held.program.measured().unwrap_or_default());
-        measured.fold(MeasuredRuns::default(), MeasuredRuns::plus)
-    }
 }
 
 impl Counting {
@@ -254,19 +224,21 @@ impl OpenTable {
     fn open(table: &CountedTable, scope: TaskScope, cpu: u32) -> Result<OpenTable, Refusal> {
         let layout = &table.layout;
         let mut open = OpenTable::create(layout, scope)?;
-        for role in &table.roles {
-            let program = open.load(layout, &role.counted, &role.filters)?;
-            open.programs.push(HeldProgram::attach(program, role.role, &role.event, cpu)?);
-        }
+        let programs = table.roles.iter().map(|role| {
+            let code = open.program(layout, &role.counted, &role.filters)?;
+            Ok(UnattachedProgram { code, role: role.role, event: &role.event, place: &role.place })
+        });
+        let programs = programs.collect::<Result<Vec<_>, Refusal>>()?;
+        open.programs = HeldProgram::attach_all(&programs, cpu)?;
         Ok(open)
     }
 
-    fn load(
+    fn program(
         &self,
         layout: &CountLayout,
         counted: &CountedEvent,
         filters: &[BoundFilter],
-    ) -> Result<BpfProgram, Refusal> {
+    ) -> Result<Vec<u64>, Refusal> {
         let maps = CountMaps {
             tables: self.table.slots(),
             active: self.table.active(),
@@ -276,8 +248,7 @@ impl OpenTable {
             scope: self.scope,
         };
         let code = counted.program(layout, maps, |code, fail| check(code, fail, filters));
-        let code = code.ok_or_else(|| refused(libc::E2BIG))?;
-        BpfProgram::load(BpfProgramType::Tracepoint, &code)
+        code.ok_or_else(|| refused(libc::E2BIG))
     }
 
     fn collect(&mut self, each: &mut dyn FnMut(&CountedRow<'_>)) -> io::Result<()> {
@@ -303,12 +274,6 @@ fn any(mut results: impl Iterator<Item = io::Result<bool>>) -> io::Result<bool> 
 /// Appends the filters of a role; they jump to `fail`.
 fn check(code: &mut Assembler, fail: Label, filters: &[BoundFilter]) {
     filters.iter().for_each(|filter| filter.assemble(code, fail));
-}
-
-/// Returns the attr of the perf event that holds a program; it is never enabled.
-fn attr_of(event: &Event) -> anyhow::Result<Attr> {
-    let common = attr::Common { watermark: 1, inherit: false };
-    attr::of_event(event.kind(), &Sampling { count: true, ..Sampling::default() }, common)
 }
 
 fn refused_by(why: &io::Error) -> Refusal {

@@ -25,6 +25,7 @@ use crate::sys::probe_type::ProbeType;
 use in_file::ProgramFile;
 use in_kernel::KernelFunctions;
 use kernel_parameters::KernelParameters;
+pub(super) use kernel_parameters::kernel_types;
 use kernel_symbols::KernelSymbolIndex;
 
 /// Finds functions on this machine.

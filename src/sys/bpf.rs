@@ -27,6 +27,7 @@ const MAP_UPDATE: libc::c_int = 2;
 const MAP_DELETE: libc::c_int = 3;
 const PROG_LOAD: libc::c_int = 5;
 const OBJECT_INFO: libc::c_int = 15;
+const RAW_TRACEPOINT_OPEN: libc::c_int = 17;
 const ENABLE_STATS: libc::c_int = 32;
 
 /// Bytes of the verifier's log that are read after a refusal.
@@ -65,6 +66,11 @@ pub enum BpfProgramType {
     KprobeMulti,
     /// Runs at many functions of a file (6.6).
     UprobeMulti,
+    /// Runs at a raw tracepoint, with its arguments (5.5, CONFIG_DEBUG_INFO_BTF).
+    RawTracepoint {
+        /// The identifier of its type among those of the kernel.
+        type_id: u32,
+    },
 }
 
 impl BpfProgramType {
@@ -73,14 +79,16 @@ impl BpfProgramType {
         match self {
             BpfProgramType::KprobeMulti | BpfProgramType::UprobeMulti => 2,
             BpfProgramType::Tracepoint => 5,
+            BpfProgramType::RawTracepoint { .. } => 26,
         }
     }
 
-    /// Returns how it is attached: `BPF_TRACE_KPROBE_MULTI` or `BPF_TRACE_UPROBE_MULTI`; 0 if the
-    /// kernel does not ask.
+    /// Returns how it is attached: `BPF_TRACE_RAW_TP`, `BPF_TRACE_KPROBE_MULTI` or
+    /// `BPF_TRACE_UPROBE_MULTI`; 0 if the kernel does not ask.
     fn attach_type(self) -> u32 {
         match self {
             BpfProgramType::Tracepoint => 0,
+            BpfProgramType::RawTracepoint { .. } => 23,
             BpfProgramType::KprobeMulti => 42,
             BpfProgramType::UprobeMulti => 48,
         }
@@ -278,7 +286,22 @@ impl BpfProgram {
         }
     }
 
-    /// Returns how often it did not run because another program ran on the same CPU; 0 before 5.12.
+    /// Attaches a program of a raw tracepoint for as long as the returned file is open.
+    ///
+    /// # Errors
+    /// The kernel refuses it.
+    pub fn attach_raw(&self) -> Result<OwnedFd, Refusal> {
+        let mut attr = BpfAttr::default();
+        attr.set_u32(8, self.fd.as_raw_fd().cast_unsigned());
+        // SAFETY: the name of the tracepoint is null: the program knows it by its type.
+        let opened = unsafe { attr.call(RAW_TRACEPOINT_OPEN) };
+        let fd = opened.map_err(|why| Refusal::new("BPF", RefusedCall::Bpf(""), errno(&why)))?;
+        // SAFETY: the kernel just returned it.
+        Ok(unsafe { owned(fd) })
+    }
+
+    /// Returns how often it did not run because another program ran on the same CPU, or because it
+    /// ran itself at a raw tracepoint; 0 before 5.12.
     ///
     /// # Errors
     /// The kernel refuses the call.
@@ -324,6 +347,9 @@ fn load(kind: BpfProgramType, code: &[u64], log: &mut [u8]) -> io::Result<OwnedF
     let mut attr = BpfAttr::default();
     attr.set_u32(0, kind.number());
     attr.set_u32(68, kind.attach_type());
+    if let BpfProgramType::RawTracepoint { type_id } = kind {
+        attr.set_u32(108, type_id);
+    }
     attr.set_u32(4, code.len() as u32);
     attr.set_pointer(8, code.as_ptr());
     attr.set_pointer(16, LICENCE.as_ptr());

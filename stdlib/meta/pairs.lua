@@ -21,7 +21,7 @@ error "this file describes the API to editors and checkers; it cannot be require
 
 ---@class perilune.PairEvent
 ---@field [1] perilune.Evsel
----@field key? string its key, if it differs from that of the options
+---@field key? string|string[] its key, if it differs from that of the options
 ---@field same? string its expression for `same`
 ---@field where? string an expression that is not 0 for the events of the pair
 ---@field rows? table<integer, string> its expressions of columns, by their index
@@ -29,7 +29,8 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---@field last? string of `drops`: an expression that is not 0 if the key is not used again
 
 ---@class perilune.PairOptions
----@field key? string the expression that is equal at both events
+--- The expression that is equal at both events; with `records`, also a list of several.
+---@field key? string|string[]
 ---@field same? string an expression; a pair with different values is not added
 --- An expression of the end for each column. A column that the end does not have is that of the
 --- start: `{ begins, rows = { [2] = "vec" } }`.

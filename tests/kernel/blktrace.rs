@@ -1,8 +1,10 @@
 //! blktrace, biolatency and biosnoop: each request to a private loop device is seen once.
 
 use std::{
+    collections::BTreeMap,
     fs::{File, OpenOptions},
     io::Read as _,
+    os::fd::AsRawFd as _,
     os::unix::fs::{FileExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
     process::Command,
@@ -11,13 +13,19 @@ use std::{
 use serde_json::Value;
 
 use crate::{
+    counting::usual_refusal,
     live::{live_tests, skip_anywhere},
-    tool::Tool,
+    paired::{is_exact, start},
+    raw_tracepoints::{attached, by_key},
+    tool::{Run, Tool},
 };
 
 live_tests! {
     each_request_passes_each_stage_once,
     each_request_is_in_the_histogram_of_its_device,
+    requests_are_timed_in_the_kernel_as_from_records,
+    fields_of_requests_are_those_of_records,
+    a_key_of_several_columns_needs_handlers_for_records,
     each_request_is_printed_with_the_process_that_made_it,
     a_partition_is_refused_with_the_name_of_its_disk,
 }
@@ -78,7 +86,31 @@ impl LoopDevice {
             file.read_exact_at(buffer, (block * 2 * BLOCK) as u64).expect("it is read");
         }
     }
+
+    /// Makes requests of several kinds: reads, writes with and without a flush, and discards.
+    fn use_directly(&self, blocks: usize) {
+        self.read_directly(blocks);
+        let mut options = OpenOptions::new();
+        let file = options.write(true).custom_flags(libc::O_DIRECT).open(&self.path);
+        let file = file.expect("the device opens");
+        let memory = vec![1u8; 2 * BLOCK];
+        let aligned = memory.as_ptr().align_offset(BLOCK);
+        for block in 0..blocks {
+            let at = (block * 2 * BLOCK) as u64;
+            file.write_all_at(&memory[aligned..aligned + BLOCK], at).expect("it is written");
+            if block % 4 == 0 {
+                file.sync_data().expect("it is flushed");
+            }
+            let range = [at, BLOCK as u64];
+            // SAFETY: the call reads two numbers of 8 bytes.
+            let result = unsafe { libc::ioctl(file.as_raw_fd(), BLKDISCARD, range.as_ptr()) };
+            assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+        }
+    }
 }
+
+/// `_IO(0x12, 119)`, include/uapi/linux/fs.h.
+const BLKDISCARD: libc::c_ulong = 0x1277;
 
 impl Drop for LoopDevice {
     fn drop(&mut self) {
@@ -156,6 +188,95 @@ fn each_request_is_in_the_histogram_of_its_device() {
     let sum: u64 = buckets.iter().filter_map(|bucket| bucket[2].as_u64()).sum();
     assert_eq!(Some(sum), row["calls"].as_u64(), "{:?}", run.objects);
     run.is_complete();
+}
+
+/// Number of requests by kind in the table and in the histograms of a device.
+fn by_kind(run: &Run, device: &str) -> BTreeMap<String, (u64, u64)> {
+    let mut kinds: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    for row in run.of("row").filter(|row| row["device"] == device) {
+        kinds.entry(row["operation"].to_string()).or_default().0 += row["calls"].as_u64().unwrap();
+    }
+    for hist in run.of("hist").filter(|hist| hist["device"] == device) {
+        let buckets = hist["buckets"].as_array().expect("a list");
+        let sum: u64 = buckets.iter().filter_map(|bucket| bucket[2].as_u64()).sum();
+        kinds.entry(hist["operation"].to_string()).or_default().1 += sum;
+    }
+    kinds
+}
+
+fn requests_are_timed_in_the_kernel_as_from_records() {
+    const BLOCKS: usize = 40;
+    let device = LoopDevice::with_scheduler("none");
+    let (number, own) = (device.number(), std::process::id().to_string());
+    // Also with -p: a completion is an event of another task.
+    for scope in [&[][..], &["-p", &own]] {
+        let args = [&["biolatency", "--device", &number], scope].concat();
+        let tools = ["auto", "kernel", "user"].map(|place| start(place, &args));
+        let is_of_requests = |name: &String| name.starts_with("block_");
+        let at = |tool: &Tool| attached(tool).into_iter().filter(is_of_requests).count();
+        let at = tools.each_ref().map(at);
+        device.use_directly(BLOCKS);
+        let runs = tools.map(Tool::finish);
+        for run in &runs {
+            is_exact(run);
+            assert_eq!(run.coverage()["unmatched"], 0, "{}", run.coverage());
+        }
+        let [by_default, counted, recorded] = runs.each_ref().map(|run| by_kind(run, &number));
+        assert_eq!(counted, recorded);
+        assert_eq!(by_default, recorded);
+        let is_raw = usual_refusal().is_none();
+        assert_eq!(at, [0, if is_raw { 3 } else { 0 }, 0], "programs at raw tracepoints");
+        // A worker of the kernel issues discards.
+        let kinds = ["read", "write", "discard"].into_iter();
+        for kind in kinds.take(if scope.is_empty() { 3 } else { 2 }) {
+            let (calls, in_histogram) = counted[&format!("\"{kind}\"")];
+            assert_eq!(calls, in_histogram);
+            assert!(calls >= BLOCKS as u64, "{kind}: {counted:?}");
+        }
+    }
+}
+
+fn fields_of_requests_are_those_of_records() {
+    let device = LoopDevice::with_scheduler("none");
+    let number = device.number();
+    let (major, minor) = number.split_once(':').expect("two numbers");
+    let dev = major.parse::<u32>().unwrap() << 20 | minor.parse::<u32>().unwrap();
+    for event in ["block_rq_issue", "block_rq_complete"] {
+        for (field, column) in [
+            ("dev", "dev"),
+            ("sector", "sector"),
+            ("nr_sector", "nr_sector"),
+            ("rwbs[0]", "rwbs_0"),
+        ] {
+            let selector = format!("block:{event}/dev=={dev}/key={field}/alias=count/");
+            let tools = ["kernel", "user"].map(|place| start(place, &["top", "-e", &selector]));
+            device.use_directly(20);
+            let runs = tools.map(Tool::finish);
+            runs.iter().for_each(is_exact);
+            let [counted, recorded] = runs.each_ref().map(|run| by_key(run, column, "count"));
+            assert_eq!(counted, recorded, "{event} {field}");
+            assert!(counted.values().sum::<u64>() >= 60, "{event} {field}: {counted:?}");
+        }
+    }
+}
+
+fn a_key_of_several_columns_needs_handlers_for_records() {
+    const KEYED: &str = r#"
+local m = monitor { summary = "requests", order = true }
+function m.init()
+  latency { "dev" }:between(evsel "block:block_rq_issue", evsel "block:block_rq_complete",
+    { key = { "dev", "sector" }, rows = { "dev" } })
+end
+return m
+"#;
+    let file = tempfile::Builder::new().suffix(".lua").tempfile().expect("a temporary file");
+    std::fs::write(file.path(), KEYED).expect("a script can be written");
+    let output = Command::new(env!("CARGO_BIN_EXE_perilune")).arg(file.path()).output();
+    let output = output.expect("the built command runs");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success(), "{text}");
+    let why = "a key of several columns needs records = function(open) … end";
+    assert!(text.contains(why) && text.contains(":4:"), "{text}");
 }
 
 fn each_request_is_printed_with_the_process_that_made_it() {

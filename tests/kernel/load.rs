@@ -386,7 +386,7 @@ pub(super) fn pin_to_cpu_0() {
     pin_to_cpu(0);
 }
 
-pub(super) fn pin_to_cpu(cpu: usize) {
+pub(crate) fn pin_to_cpu(cpu: usize) {
     // SAFETY: an all-zero set is an empty set; the call reads no more than its size.
     unsafe {
         let mut cpus: libc::cpu_set_t = std::mem::zeroed();

@@ -54,6 +54,7 @@ mod paired_tasks;
 mod pmu;
 mod profile;
 mod profiles;
+mod raw_tracepoints;
 mod relation;
 mod sample_fields;
 mod sample_parts;
@@ -149,6 +150,7 @@ fn main() -> ExitCode {
         pmu::tests(),
         profile::tests(),
         profiles::tests(),
+        raw_tracepoints::tests(),
         relation::tests(),
         sample_fields::tests(),
         sample_parts::tests(),

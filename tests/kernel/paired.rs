@@ -378,9 +378,9 @@ fn only_events_that_are_never_missed_are_paired_in_the_kernel_by_default() {
     }
     let switches = "sched:sched_switch//key=prev_pid/";
     let back = "sched:sched_switch//key=next_pid/";
-    let moved = "sched:sched_migrate_task//key=pid/";
+    let queued = "workqueue:workqueue_queue_work//key=cpu/";
     for (start, why) in [
-        (moved, "it may hit another BPF program and be missed"),
+        (queued, "it may hit another BPF program and be missed"),
         (switches, "a start may remain after the end of its thread"),
     ] {
         let (code, text) = run(&stages(start, back, &["--where", "auto"]));

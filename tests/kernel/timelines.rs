@@ -96,7 +96,7 @@ fn named(trace: &Trace) -> Vec<Named<'_>> {
 }
 
 /// Returns the number of voluntary switches of a task so far.
-fn voluntary_switches(pid: u32) -> u64 {
+pub(crate) fn voluntary_switches(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it is alive");
     let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
     line.and_then(|count| count.trim().parse().ok()).expect("the kernel counts switches")

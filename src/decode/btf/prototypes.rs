@@ -1,5 +1,7 @@
-//! Prototypes of the kernel's functions, and their types, from BTF. Layout:
+//! Prototypes of the kernel's functions and tracepoints, and their types, from BTF. Layout:
 //! Documentation/bpf/btf.rst.
+
+use std::cell::OnceCell;
 
 use super::{BtfType, parts, text_at, u32_at};
 use crate::decode::ctypes::{
@@ -13,8 +15,17 @@ pub struct BtfTypes {
     positions: Vec<usize>,
     /// Position of the strings.
     strings: usize,
-    /// Types of the kind FUNC, sorted by name.
-    functions: Vec<u32>,
+    /// Types of the kind FUNC, sorted by name when one is first looked up.
+    functions: OnceCell<Vec<u32>>,
+}
+
+/// The type of a tracepoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TracepointType {
+    /// The identifier that the kernel knows it by: that of `btf_trace_NAME`.
+    pub id: u32,
+    /// The types of its arguments.
+    pub arguments: Vec<u32>,
 }
 
 const INT: u32 = 1;
@@ -47,18 +58,57 @@ impl BtfTypes {
             positions.push(at);
             at += found.size;
         }
-        let mut all = BtfTypes { bytes, positions, strings, functions: Vec::new() };
-        let ids = 1..=all.positions.len() as u32;
-        let mut functions: Vec<u32> = ids.filter(|id| all.kind(*id) == Some(FUNC)).collect();
-        functions.sort_by_key(|id| all.name(*id));
-        all.functions = functions;
-        Some(all)
+        Some(BtfTypes { bytes, positions, strings, functions: OnceCell::new() })
+    }
+
+    fn ids(&self) -> impl Iterator<Item = u32> {
+        1..=self.positions.len() as u32
+    }
+
+    fn functions(&self) -> &[u32] {
+        self.functions.get_or_init(|| {
+            let mut functions: Vec<u32> =
+                self.ids().filter(|id| self.kind(*id) == Some(FUNC)).collect();
+            functions.sort_by_key(|id| self.name(*id));
+            functions
+        })
+    }
+
+    /// Returns the type of the tracepoint of this name, without its system; None if it is not one
+    /// of the kernel without its modules.
+    pub fn tracepoint(&self, name: &str) -> Option<TracepointType> {
+        let is_named = |id: &u32| {
+            let own = self.name(*id).strip_prefix(b"btf_trace_");
+            own == Some(name.as_bytes()) && self.kind(*id) == Some(TYPEDEF)
+        };
+        let id = self.ids().find(is_named)?;
+        let pointer = self.word(id, 8).filter(|id| self.kind(*id) == Some(PTR))?;
+        let prototype = self.word(pointer, 8).filter(|id| self.kind(*id) == Some(FUNC_PROTO))?;
+        // The first parameter is the data of the probe.
+        let arguments =
+            (1..self.count(prototype)?).map(|index| self.word(prototype, 16 + 8 * index));
+        Some(TracepointType { id, arguments: arguments.collect::<Option<_>>()? })
+    }
+
+    /// Returns the value of an enumerator of 4 bytes of the enumeration of this name; None if there
+    /// is none.
+    pub fn enumerator(&self, enumeration: &str, name: &str) -> Option<i32> {
+        let is_named =
+            |id: &u32| self.name(*id) == enumeration.as_bytes() && self.kind(*id) == Some(ENUM);
+        let id = self.ids().find(is_named)?;
+        let mut members = (0..self.count(id)?).map(|index| 12 + 8 * index);
+        let at = members.find(|at| {
+            let own = self.word(id, *at).map(|own| text_at(self.strings(), own));
+            own == Some(name.as_bytes())
+        })?;
+        self.word(id, at + 4).map(u32::cast_signed)
     }
 
     /// Returns the prototype of the function of this name; None if there is none.
     pub fn prototype(&self, name: &str) -> Option<Prototype<u32>> {
-        let at = self.functions.partition_point(|id| self.name(*id) < name.as_bytes());
-        let id = *self.functions.get(at).filter(|id| self.name(**id) == name.as_bytes())?;
+        let functions = self.functions();
+        let at = functions.partition_point(|id| self.name(*id) < name.as_bytes());
+        let id = *functions.get(at).filter(|id| self.name(**id) == name.as_bytes())?;
         let prototype = self.word(id, 8).filter(|id| self.kind(*id) == Some(FUNC_PROTO))?;
         let mut parameters = Vec::new();
         for index in 0..self.count(prototype)? {
@@ -190,7 +240,7 @@ mod tests {
 
     /// `int f(struct s *p, const char *t, ...)` with `struct s { struct { char c; }; int n : 3; }`.
     fn example() -> BtfTypes {
-        let strings = "\0int\0char\0f\0p\0t\0c\0n\0s\0";
+        let strings = "\0int\0char\0f\0p\0t\0c\0n\0s\0btf_trace_e\0op\0A\0B\0";
         let at = |name: &str| strings.find(&format!("\0{name}\0")).unwrap() as u32 + 1;
         let kind = |kind: u32, members: u32| kind << 24 | members;
         let types: Vec<u32> = [
@@ -204,6 +254,11 @@ mod tests {
             vec![0, kind(FUNC_PROTO, 3), 1, at("p"), 7, at("t"), 4, 0, 0],
             vec![at("f"), kind(FUNC, 0), 8],
             vec![0, kind(PTR, 0), 0],
+            // `typedef void (*btf_trace_e)(void *, struct s *)`
+            vec![at("btf_trace_e"), kind(TYPEDEF, 0), 12],
+            vec![0, kind(PTR, 0), 13],
+            vec![0, kind(FUNC_PROTO, 2), 0, 0, 10, 0, 7],
+            vec![at("op"), kind(ENUM, 2), 4, at("A"), 5, at("B"), -2_i32 as u32],
         ]
         .concat();
         BtfTypes::parse(btf(&types, strings)).unwrap()
@@ -232,11 +287,27 @@ mod tests {
         assert!(BtfTypes::parse(b"none".to_vec()).is_none());
     }
 
+    #[test]
+    fn a_tracepoint_has_its_arguments_without_the_data_of_the_probe() {
+        let types = example();
+        let tracepoint = TracepointType { id: 11, arguments: vec![7] };
+        assert_eq!(types.tracepoint("e"), Some(tracepoint));
+        assert_eq!((types.tracepoint("s"), types.tracepoint("")), (None, None));
+    }
+
+    #[test]
+    fn an_enumeration_has_the_values_of_its_enumerators() {
+        let value = |name| example().enumerator("op", name);
+        assert_eq!(["A", "B", "C"].map(value), [Some(5), Some(-2), None]);
+        assert_eq!(example().enumerator("s", "A"), None);
+    }
+
     proptest! {
         #[test]
         fn any_bytes_are_read_without_a_panic(words: Vec<u32>, id in 0u32..20) {
-            if let Some(types) = BtfTypes::parse(btf(&words, "\0f\0")) {
+            if let Some(types) = BtfTypes::parse(btf(&words, "\0btf_trace_f\0")) {
                 let _ = (types.prototype("f"), types.shape(id), member(&types, id, "f"));
+                let _ = (types.tracepoint("f"), types.enumerator("f", "f"));
             }
         }
     }

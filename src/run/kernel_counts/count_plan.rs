@@ -12,8 +12,9 @@ use crate::event::sampling::Sampling;
 use crate::run::request::{CountingPlace, RunOptions};
 use crate::script::evsel::role::{DeclaredCount, Role};
 use crate::script::host::Host;
-use crate::source::counting::{CountedRole, CountedTable};
+use crate::source::counting::{CountedRole, CountedTable, ProgramPlace};
 use crate::source::request::SourceRequest;
+use crate::symbol::RawTracepoints;
 
 /// Why names of cgroups are read from records.
 pub(super) const LATE_NAMES: &str = "a cgroup that is removed before the report would have no name";
@@ -25,9 +26,20 @@ pub(super) struct CountPlan<'a> {
     pub(super) settings: &'a RunOptions,
     /// Why roles are counted in user space.
     pub(super) reasons: BTreeMap<usize, Reason>,
+    /// Where programs of tracepoints may run.
+    pub(super) raw: RawTracepoints,
 }
 
-impl CountPlan<'_> {
+impl<'a> CountPlan<'a> {
+    pub(super) fn new(
+        roles: &'a [Role],
+        source: &'a SourceRequest,
+        settings: &'a RunOptions,
+    ) -> CountPlan<'a> {
+        let (reasons, raw) = (BTreeMap::new(), RawTracepoints::default());
+        CountPlan { roles, source, settings, reasons, raw }
+    }
+
     pub(super) fn in_user_space(&mut self, roles: &[usize], why: &str) {
         self.reasons.extend(roles.iter().map(|role| (*role, why.to_owned())));
     }
@@ -107,9 +119,9 @@ impl CountPlan<'_> {
         event_counts.cpus = if own.all_tasks { None } else { self.cpus(role) };
         let (watches_tasks, has_cgroup) =
             (self.source.tasks.is_some(), self.settings.cgroup.is_some());
-        let is_scoped = !watches_tasks || event_counts.scoped != ScopedTask::Current;
-        if role.task.is_some() && (has_cgroup || !is_scoped)
-            || own.all_tasks && (watches_tasks || has_cgroup)
+        let is_of_current = event_counts.scoped == ScopedTask::Current;
+        if role.task.is_some() && (has_cgroup || watches_tasks && is_of_current)
+            || own.all_tasks && is_of_current && (watches_tasks || has_cgroup)
         {
             return Err("its events are about other tasks than those that raise them".to_owned());
         }
@@ -126,6 +138,7 @@ impl CountPlan<'_> {
             event: event.clone(),
             counted: event_counts,
             filters: Vec::new(),
+            place: ProgramPlace { raw: self.raw.find(event), only_raw: false },
         };
         add_filters(&mut planned, role, format)?;
         Ok(planned)

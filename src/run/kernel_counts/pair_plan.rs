@@ -94,12 +94,7 @@ impl CountPlan<'_> {
         is_start: bool,
     ) -> Result<CountedRole, Reason> {
         let Role { event, task, .. } = &self.roles[index];
-        let is_missed = !is_of_calls(&event.name) && *event.name != *SWITCH;
-        if side.value.is_none() && self.is_auto() && is_missed {
-            return Err(
-                "it may hit another BPF program and be missed; use --where kernel".to_owned()
-            );
-        }
+        let all_tasks = self.roles[index].sampling.all_tasks;
         let watched = task.as_ref().filter(|_| self.source.tasks.is_some());
         let counts_singles = declared.counts.iter().any(|count| count.of == PairMoment::Single);
         let mut role = self.event(index, |format| {
@@ -107,11 +102,19 @@ impl CountPlan<'_> {
                 Some(task) if is_start => ScopedTask::About(integer(task, format)?),
                 // There is a start only if its task is watched.
                 Some(task) if is_of(task, side) && !counts_singles => ScopedTask::Any,
+                None if all_tasks && !is_start && !counts_singles => ScopedTask::Any,
                 _ => ScopedTask::Current,
             };
-            let key = vec![part(&side.key, format)?];
+            let key = side.keys.iter().map(|text| part(text, format)).collect::<Result<_, _>>()?;
             Ok(CountedEvent { key, scoped, ..CountedEvent::default() })
         })?;
+        let may_miss = !is_of_calls(&event.name) && *event.name != *SWITCH;
+        role.place.only_raw = side.value.is_none() && self.is_auto() && may_miss;
+        if role.place.only_raw && role.place.raw.as_ref().is_none_or(|raw| raw.nests) {
+            return Err(
+                "it may hit another BPF program and be missed; use --where kernel".to_owned()
+            );
+        }
         if side.once && role.counted.cpus.is_some() {
             return Err("an earlier start may have ended on another CPU".to_owned());
         }
@@ -201,8 +204,10 @@ impl PairPlan<'_> {
         let may_outlive = |role: &PairRole| {
             matches!(role.part, PairPart::Start(_)) && !is_of_calls(&role.role.event.name)
         };
-        let outlives_thread =
-            !is_by_cpu && !self.removes_ended && self.roles.iter().any(may_outlive);
+        let outlives_thread = self.declared.threads
+            && !is_by_cpu
+            && !self.removes_ended
+            && self.roles.iter().any(may_outlive);
         if is_auto && outlives_thread {
             return Err(
                 "a start may remain after the end of its thread; use --where kernel".to_owned()
@@ -237,7 +242,7 @@ fn is_of_calls(name: &str) -> bool {
 
 /// Returns whether an end, or the event that drops a start, is of the task of its start.
 fn is_of(task: &str, side: &PairSide) -> bool {
-    side.key == task || side.same.as_deref() == Some(task)
+    side.keys == [task] || side.same.as_deref() == Some(task)
 }
 
 /// Returns the shape of a key; all keys of a map have the same.

@@ -81,7 +81,7 @@ fn read_side(side: &Table, columns: usize) -> mlua::Result<PairSide> {
     let rows = (1..=columns).map(|column| rows.get::<Option<String>>(column));
     Ok(PairSide {
         evsel: side.get::<Table>("entry")?.get("index")?,
-        key: side.get("key")?,
+        keys: side.get("key")?,
         value: side.get("value")?,
         condition: side.get("where")?,
         same: side.get("same")?,

@@ -44,8 +44,8 @@ impl DeclaredPairs {
 pub struct PairSide {
     /// The evsel, by its index in Lua.
     pub evsel: usize,
-    /// Expression of the key.
-    pub key: String,
+    /// Expressions of the key.
+    pub keys: Vec<String>,
     /// Expression whose value is added in place of a delay.
     pub value: Option<String>,
     /// Expression that must not be 0.

@@ -39,7 +39,11 @@ end
 local function paired_events(list, of)
   return sides_of(list, USAGE, function(own)
     local key = own.key or of.key
-    return key and { key = key, where = own.where, same = own.same or of.same,
+    if type(key) ~= "table" then key = { key } end
+    if #key > 1 and not of.records then
+      error("between: a key of several columns needs records = function(open) … end", 0)
+    end
+    return #key > 0 and { key = key, where = own.where, same = own.same or of.same,
       rows = own.rows or {}, once = own.once, last = own.last }
   end)
 end
@@ -48,7 +52,7 @@ end
 local function measured_events(list, of)
   return sides_of(list, USAGE_OF_MEASURE, function(own)
     local value = own.value or of.value
-    return value and { key = "0", value = value, where = own.where or of.where,
+    return value and { key = { "0" }, value = value, where = own.where or of.where,
       rows = own.rows or of.rows or {} }
   end)
 end
@@ -179,7 +183,7 @@ end
 
 --- Returns the handler of a start, which keeps the values of the expressions `kept`.
 local function start_handler(side, plan, kept)
-  local up = { open = plan.open, nested = plan.nested, key = (compiled({ side.key }, side)) }
+  local up = { open = plan.open, nested = plan.nested, key = (compiled(side.key, side)) }
   local names = {}
   for i = 1, #kept do names[i] = "v" .. i end
   local passed = #kept > 0 and ", up_kept(e)" or ""
@@ -195,14 +199,14 @@ end
 --- Returns the handler of an event that drops a start.
 local function drop_handler(side, plan)
   if side.last then compiled({ side.last }, side, "number") end
-  return handler(side, DROP, {}, { open = plan.open, key = (compiled({ side.key }, side)) })
+  return handler(side, DROP, {}, { open = plan.open, key = (compiled(side.key, side)) })
 end
 
 --- Returns the handler of an end.
 local function finish_handler(side, plan)
   local up = { open = plan.open, times = plan.times, nested = plan.nested, longer = plan.longer,
     pair = plan.pair, histogram = plan.histogram and plan.histogram[1],
-    key = (compiled({ side.key }, side)) }
+    key = (compiled(side.key, side)) }
   local own, names, columns = {}, {}, {}
   for i = 1, plan.columns do
     if not plan.wanted[i] then columns[i] = "0"

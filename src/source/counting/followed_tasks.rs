@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::rc::Rc;
 
-use super::{HeldProgram, refused};
+use super::{HeldProgram, ProgramPlace, refused};
 use crate::bpf::task_scope::{FollowedTasksMaps, TaskScope, WAITING, WATCHED};
 use crate::event::kind::Event;
 use crate::sys::bpf::{BpfMap, BpfMapType};
@@ -33,11 +33,32 @@ pub struct WatchedThreads {
     /// Whether their events count only after their next exec.
     pub after_exec: bool,
     /// `sched:sched_process_fork`.
-    pub fork: Rc<Event>,
+    pub fork: FollowedEvent,
     /// The event at the end of a thread, whose field `pid` is the thread.
-    pub end: Rc<Event>,
+    pub end: FollowedEvent,
     /// `task:task_rename`.
-    pub rename: Rc<Event>,
+    pub rename: FollowedEvent,
+}
+
+/// An event that shows children or an end.
+#[derive(Clone)]
+pub struct FollowedEvent {
+    /// The event.
+    pub event: Rc<Event>,
+    /// Where its program runs.
+    pub place: ProgramPlace,
+}
+
+impl FollowedEvent {
+    /// Attaches a program. `cpu` is any online CPU.
+    fn hold(&self, code: &[u64], cpu: u32) -> Result<HeldProgram, Refusal> {
+        HeldProgram::without_role(code, &self.event, &self.place, cpu)
+    }
+
+    /// Returns the offset of a field of this many bytes.
+    fn offset_of(&self, field: &str, bytes: usize) -> Option<i16> {
+        i16::try_from(self.event.kind().raw_format()?.offset_of(field, bytes)?).ok()
+    }
 }
 
 /// Limit of the threads that are watched at once.
@@ -59,7 +80,7 @@ pub(super) struct FollowedTasks {
     /// The event at the end of a thread, the attached program that removes the thread until the
     /// programs that count are attached, and its code: the kernel attaches a program to an event
     /// once.
-    early_end: Option<(Rc<Event>, HeldProgram, Vec<u64>)>,
+    early_end: Option<(FollowedEvent, HeldProgram, Vec<u64>)>,
 }
 
 impl FollowedTasks {
@@ -91,12 +112,9 @@ impl FollowedTasks {
             set(threads.set_number(thread.cast_unsigned(), state))?;
         }
         let maps = FollowedTasksMaps { threads: threads.number(), unfollowed: unfollowed.number() };
-        let at = |event: &Event, field, bytes| {
-            i16::try_from(event.kind().raw_format()?.offset_of(field, bytes)?).ok()
-        };
-        let fork = at(&watched.fork, "child_pid", 4).and_then(|child| maps.at_fork(child));
-        let last = at(&watched.end, "group_dead", 1);
-        let end = at(&watched.end, "pid", 4).and_then(|thread| maps.at_end(thread, last));
+        let fork = watched.fork.offset_of("child_pid", 4).and_then(|child| maps.at_fork(child));
+        let last = watched.end.offset_of("group_dead", 1);
+        let end = watched.end.offset_of("pid", 4).and_then(|thread| maps.at_end(thread, last));
         let mut programs = vec![(&watched.fork, fork)];
         if watched.after_exec || last.is_some() {
             programs.push((&watched.rename, maps.at_rename()));
@@ -104,10 +122,10 @@ impl FollowedTasks {
         let mut held = Vec::new();
         for (event, code) in programs {
             let code = code.ok_or_else(|| refused(libc::EINVAL))?;
-            held.push(HeldProgram::without_role(&code, event, cpu)?);
+            held.push(event.hold(&code, cpu)?);
         }
         let end = end.ok_or_else(|| refused(libc::EINVAL))?;
-        let early = HeldProgram::without_role(&end, &watched.end, cpu)?;
+        let early = watched.end.hold(&end, cpu)?;
         // Threads that were created after the list was made, before their parents were followed.
         // Each may create others before it is followed itself.
         let mut known: HashSet<i32> = watched.threads.iter().copied().collect();
@@ -139,7 +157,7 @@ impl FollowedTasks {
     /// The kernel refuses the event or the attachment.
     pub(super) fn remove_ended(&mut self, cpu: u32) -> Result<(), Refusal> {
         if let Some((event, early, code)) = self.early_end.take() {
-            self.end = Some(HeldProgram::without_role(&code, &event, cpu)?);
+            self.end = Some(event.hold(&code, cpu)?);
             drop(early);
         }
         Ok(())

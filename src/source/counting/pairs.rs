@@ -10,15 +10,16 @@ use std::io;
 use super::exchange::ExchangedTable;
 use super::followed_tasks::{CountedTasks, FollowedTasks};
 use super::pair_rows::{OpenStart, PairRow, read_rest, read_row, read_start};
-use super::{CountedRole, HeldProgram, NO_ROLE, any, check, refused, refused_by, sum_of_cpus};
+use super::{
+    CountedRole, HeldProgram, NO_ROLE, ProgramPlace, UnattachedProgram, any, check, refused,
+    refused_by, sum_of_cpus,
+};
 use crate::bpf::bucket::BUCKETS;
 use crate::bpf::pair::layout::{PAIR_COUNTERS, PairCounter, PairLayout, ROW_BYTES};
 use crate::bpf::pair::{EndedThread, PairMaps, PairPart, PairedEvent, end_program};
 use crate::bpf::task_scope::TaskScope;
 use crate::event::kind::Event;
-use crate::sys::bpf::{
-    BpfMap, BpfMapType, BpfProgram, BpfProgramType, CountTable, MeasuredRuns, possible_cpus,
-};
+use crate::sys::bpf::{BpfMap, BpfMapType, CountTable, MeasuredRuns, possible_cpus};
 use crate::sys::machine::is_linux_since;
 use crate::sys::refusal::Refusal;
 
@@ -237,29 +238,23 @@ impl OpenPairs {
             scope,
             programs: Vec::new(),
         };
+        let (mut programs, by_record) = (Vec::new(), ProgramPlace::default());
         for PairRole { role, part } in &pairs.roles {
             let paired = PairedEvent { event: role.counted.clone(), part: part.clone() };
             let code =
                 paired.program(layout, open.maps(), |code, fail| check(code, fail, &role.filters));
-            open.attach(code, role.role, &role.event, cpu)?;
+            programs.push((code, role.role, &*role.event, &role.place));
         }
         for (event, of) in &pairs.ends {
-            open.attach(end_program(layout, open.maps(), *of), NO_ROLE, event, cpu)?;
+            programs.push((end_program(layout, open.maps(), *of), NO_ROLE, event, &by_record));
         }
+        let programs = programs.into_iter().map(|(code, role, event, place)| {
+            let code = code.ok_or_else(|| refused(libc::E2BIG))?;
+            Ok(UnattachedProgram { code, role, event, place })
+        });
+        let programs = programs.collect::<Result<Vec<_>, Refusal>>()?;
+        open.programs = HeldProgram::attach_all(&programs, cpu)?;
         Ok(open)
-    }
-
-    fn attach(
-        &mut self,
-        code: Option<Vec<u64>>,
-        role: u32,
-        event: &Event,
-        cpu: u32,
-    ) -> Result<(), Refusal> {
-        let code = code.ok_or_else(|| refused(libc::E2BIG))?;
-        let program = BpfProgram::load(BpfProgramType::Tracepoint, &code)?;
-        self.programs.push(HeldProgram::attach(program, role, event, cpu)?);
-        Ok(())
     }
 
     fn maps(&self) -> PairMaps {

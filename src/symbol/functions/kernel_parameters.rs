@@ -69,8 +69,13 @@ impl KernelParameters {
 
     /// Returns the types; None if the kernel does not describe them ([`NO_TYPES`]).
     pub(super) fn types(&self) -> Option<&BtfTypes> {
-        self.0.get_or_init(|| BtfTypes::parse(std::fs::read(BTF).ok()?)).as_ref()
+        self.0.get_or_init(kernel_types).as_ref()
     }
+}
+
+/// Returns the types of the running kernel; None if it does not describe them.
+pub(in crate::symbol) fn kernel_types() -> Option<BtfTypes> {
+    BtfTypes::parse(std::fs::read(BTF).ok()?)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 
 /// Number of 8-byte words of `union bpf_attr` that any command here uses.
-const ATTR_WORDS: usize = 10;
+const ATTR_WORDS: usize = 14;
 
 /// `union bpf_attr`, as words in native byte order.
 #[derive(Default)]

@@ -1,0 +1,131 @@
+//! Programs that are attached to tracepoints.
+//!
+//! A program runs at the raw tracepoint if its record can be built from the arguments there, and
+//! otherwise where the kernel makes a record for perf events. The programs of one event all run in
+//! the same place, in the order in which they were attached.
+
+use std::os::fd::{AsFd as _, OwnedFd};
+
+use super::super::open::attr;
+use super::{ProgramPlace, refused};
+use crate::event::kind::Event;
+use crate::event::sampling::Sampling;
+use crate::sys::attr::{Attr, EVERY_TASK, PerfTarget};
+use crate::sys::bpf::{BpfProgram, BpfProgramType, MeasuredRuns};
+use crate::sys::perf::PerfEvent;
+use crate::sys::refusal::Refusal;
+
+/// The role of a program that belongs to no event of a script.
+pub(super) const NO_ROLE: u32 = u32::MAX;
+
+/// A program for the record of an event.
+pub(super) struct UnattachedProgram<'a> {
+    /// Its instructions.
+    pub(super) code: Vec<u64>,
+    /// The role of the event.
+    pub(super) role: u32,
+    /// The event.
+    pub(super) event: &'a Event,
+    /// Where it runs.
+    pub(super) place: &'a ProgramPlace,
+}
+
+/// An attached program.
+pub(super) struct HeldProgram {
+    pub(super) role: u32,
+    pub(super) program: BpfProgram,
+    _attachment: Attachment,
+}
+
+/// The file that keeps a program attached.
+enum Attachment {
+    /// A perf event, which is never enabled, so that no record is written for it.
+    PerfEvent { _event: PerfEvent },
+    /// The file of a raw tracepoint.
+    RawTracepoint { _file: OwnedFd },
+}
+
+impl HeldProgram {
+    /// Attaches a program that belongs to no event of a script to the tracepoint of an event.
+    pub(super) fn without_role(
+        code: &[u64],
+        event: &Event,
+        place: &ProgramPlace,
+        cpu: u32,
+    ) -> Result<HeldProgram, Refusal> {
+        let program = UnattachedProgram { code: code.to_vec(), role: NO_ROLE, event, place };
+        match program.load_raw() {
+            Some(loaded) => HeldProgram::attach_raw(loaded, NO_ROLE),
+            None => HeldProgram::attach(&program, cpu),
+        }
+    }
+
+    /// Attaches programs to the tracepoints of their events, on all CPUs. `cpu` is any online CPU.
+    pub(super) fn attach_all(
+        programs: &[UnattachedProgram<'_>],
+        cpu: u32,
+    ) -> Result<Vec<HeldProgram>, Refusal> {
+        let mut raw: Vec<_> = programs.iter().map(UnattachedProgram::load_raw).collect();
+        let is_in_record = |one: &UnattachedProgram<'_>| {
+            let of_event = programs.iter().zip(&raw).filter(|(other, _)| other.is_with(one));
+            of_event.into_iter().any(|(_, loaded)| loaded.is_none())
+        };
+        let in_records: Vec<bool> = programs.iter().map(is_in_record).collect();
+        let all = programs.iter().zip(&mut raw).zip(in_records);
+        let attach = |((one, loaded), in_record): ((_, &mut Option<BpfProgram>), bool)| {
+            let one: &UnattachedProgram<'_> = one;
+            match loaded.take().filter(|_| !in_record) {
+                Some(loaded) => HeldProgram::attach_raw(loaded, one.role),
+                None if one.place.only_raw => Err(refused(libc::EOPNOTSUPP)),
+                None => HeldProgram::attach(one, cpu),
+            }
+        };
+        all.map(attach).collect()
+    }
+
+    fn attach(one: &UnattachedProgram<'_>, cpu: u32) -> Result<HeldProgram, Refusal> {
+        let program = BpfProgram::load(BpfProgramType::Tracepoint, &one.code)?;
+        let target = PerfTarget { pid: EVERY_TASK, cpu: cpu as i32 };
+        let attr = attr_of(one.event).map_err(|_| refused(libc::EINVAL))?;
+        let event = PerfEvent::open(&attr, target, &one.event.name)?.event;
+        program.attach(event.as_fd())?;
+        let attachment = Attachment::PerfEvent { _event: event };
+        Ok(HeldProgram { role: one.role, program, _attachment: attachment })
+    }
+
+    fn attach_raw(program: BpfProgram, role: u32) -> Result<HeldProgram, Refusal> {
+        let attachment = Attachment::RawTracepoint { _file: program.attach_raw()? };
+        Ok(HeldProgram { role, program, _attachment: attachment })
+    }
+
+    /// Returns how many events programs have missed because another one ran on the CPU.
+    pub(super) fn missed<'a>(programs: impl IntoIterator<Item = &'a HeldProgram>) -> u64 {
+        programs.into_iter().map(|held| held.program.misses().unwrap_or(0)).sum()
+    }
+
+    /// Returns the runs of programs that the kernel has measured.
+    pub(super) fn measured<'a>(programs: impl Iterator<Item = &'a HeldProgram>) -> MeasuredRuns {
+        let measured = programs.map(|held| held.program.measured().unwrap_or_default());
+        measured.fold(MeasuredRuns::default(), MeasuredRuns::plus)
+    }
+}
+
+impl UnattachedProgram<'_> {
+    /// Loads it for the raw tracepoint of its event; None if it does not run there.
+    fn load_raw(&self) -> Option<BpfProgram> {
+        let raw = self.place.raw.as_ref()?;
+        let code = raw.record.before(&self.code)?;
+        BpfProgram::load(BpfProgramType::RawTracepoint { type_id: raw.type_id }, &code).ok()
+    }
+
+    /// Returns whether it belongs to the same event.
+    fn is_with(&self, other: &UnattachedProgram<'_>) -> bool {
+        self.event.name == other.event.name
+    }
+}
+
+/// Returns the attr of the perf event that holds a program; it is never enabled.
+fn attr_of(event: &Event) -> anyhow::Result<Attr> {
+    let common = attr::Common { watermark: 1, inherit: false };
+    attr::of_event(event.kind(), &Sampling { count: true, ..Sampling::default() }, common)
+}
