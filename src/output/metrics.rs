@@ -13,6 +13,7 @@ mod names;
 mod number_family;
 mod script_tables;
 mod store;
+mod text_family;
 
 pub use exposition::{ExpositionFormat, expose};
 pub use names::identifier;

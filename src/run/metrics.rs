@@ -24,6 +24,9 @@ use crate::sys::threads;
 /// Maximum number of intervals that wait for the thread; further ones are dropped and counted.
 const WAITING: usize = 256;
 
+/// Maximum number of added intervals that are freed only after requests are answered.
+const ADDED: usize = 16;
+
 /// The run's end of the server.
 pub(super) struct MetricsServer {
     intervals: SyncSender<Arc<MetricInterval>>,
@@ -57,6 +60,8 @@ impl MetricsServer {
         threads::start("perilune:scrape", move || {
             signal::keep_off_this_thread();
             sched::yield_to_the_run();
+            // Soon after a request, the thread needs a CPU, for less than a slice.
+            sched::request_short_slices();
             // The receiver exists until the number arrives.
             let _ = sender.send(tid_in_records());
             // Without poll(2) there is nothing to serve; scrapes then fail, and the run goes on.
@@ -99,21 +104,23 @@ struct Pages {
     waiting: Receiver<Arc<MetricInterval>>,
     /// Intervals that were dropped.
     dropped: Arc<AtomicU64>,
+    /// Intervals that are in the store: to free their rows takes as long as to add them.
+    added: Vec<Arc<MetricInterval>>,
     /// The page of the last interval in each format.
-    rendered: Vec<(ExpositionFormat, Arc<[u8]>)>,
+    rendered: Vec<(ExpositionFormat, Arc<Vec<u8>>)>,
 }
 
 impl Pages {
     fn new(limit: usize, waiting: Receiver<Arc<MetricInterval>>, dropped: Arc<AtomicU64>) -> Pages {
         let store = Arc::new(Mutex::new(MetricStore::new(limit)));
-        Pages { store, waiting, dropped, rendered: Vec::new() }
+        Pages { store, waiting, dropped, added: Vec::new(), rendered: Vec::new() }
     }
 
-    fn page(&mut self, format: ExpositionFormat) -> Arc<[u8]> {
+    fn page(&mut self, format: ExpositionFormat) -> Arc<Vec<u8>> {
         if let Some((_, page)) = self.rendered.iter().find(|(other, _)| *other == format) {
             return page.clone();
         }
-        let page: Arc<[u8]> = expose(&self.store, format).into();
+        let page = Arc::new(expose(&self.store, format));
         self.rendered.push((format, page.clone()));
         page
     }
@@ -126,7 +133,14 @@ impl Scraped for Pages {
         for interval in self.waiting.try_iter() {
             store.add(&interval);
             self.rendered.clear();
+            if self.added.len() < ADDED {
+                self.added.push(interval);
+            }
         }
+    }
+
+    fn answered(&mut self) {
+        self.added.clear();
     }
 
     fn answer(&mut self, request: &ScrapeRequest) -> ScrapeAnswer {

@@ -41,13 +41,13 @@ pub struct ScrapeAnswer {
     /// Value of the header `Content-Type`.
     pub content_type: &'static str,
     /// The body, shared by the connections that it is sent to.
-    pub body: Arc<[u8]>,
+    pub body: Arc<Vec<u8>>,
 }
 
 impl ScrapeAnswer {
     /// Returns an answer of one line of text.
     pub fn line(status: u16, text: &str) -> ScrapeAnswer {
-        let body = format!("{text}\n").into_bytes().into();
+        let body = Arc::new(format!("{text}\n").into_bytes());
         ScrapeAnswer { status, content_type: "text/plain; charset=utf-8", body }
     }
 }
@@ -59,6 +59,9 @@ pub trait Scraped {
 
     /// Returns the answer to a request.
     fn answer(&mut self, request: &ScrapeRequest) -> ScrapeAnswer;
+
+    /// Does what can wait until the requests that have arrived are answered.
+    fn answered(&mut self) {}
 }
 
 /// A bound address, before its thread serves it.
@@ -107,6 +110,7 @@ impl Endpoint {
                 paused_until = self.accept(&mut connections).err().map(|_| now + PAUSE);
             }
             connections.retain_mut(|one| now < one.deadline() && one.advance(scraped));
+            scraped.answered();
         }
     }
 

@@ -2,10 +2,11 @@
 
 use super::exponential::SCHEMA;
 use super::labels::Labels;
-use super::names::identifier;
+use super::names::{base_name, identifier};
 use super::store::{Bound, FamilyShape, MetricFamily, MetricStore, SeriesValue};
 pub(in crate::output) use super::store::{OPEN_HELP, UP_HELP};
 use crate::base::report::coverage::Coverage;
+use std::borrow::Cow;
 
 /// Scale of the exponential histograms: 2^scale buckets for each power of two.
 pub(in crate::output) const SCALE: i32 = SCHEMA;
@@ -82,8 +83,7 @@ pub(in crate::output) fn name(monitor: &str, what: &str) -> String {
 impl ExportedFamily<'_> {
     /// Returns the name without the unit, which is a property of its own.
     pub(in crate::output) fn base_name(&self) -> &str {
-        let base = self.name.strip_suffix(self.unit).and_then(|base| base.strip_suffix('_'));
-        base.filter(|_| !self.unit.is_empty()).unwrap_or(self.name)
+        base_name(self.name, self.unit).0
     }
 
     pub(in crate::output) fn series(&self) -> impl Iterator<Item = ExportedSeries<'_>> {
@@ -97,8 +97,8 @@ impl ExportedFamily<'_> {
 }
 
 impl ExportedSeries<'_> {
-    pub(in crate::output) fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.labels.iter().map(|(name, value)| (&**name, &**value))
+    pub(in crate::output) fn labels(&self) -> impl Iterator<Item = (&str, Cow<'_, str>)> {
+        self.labels.pairs()
     }
 
     /// Returns the value of a counter or a gauge.

@@ -1,12 +1,12 @@
 //! Exposition: the families as OpenMetrics text, or as protobuf with native histograms.
 
 use super::exponential::SCHEMA;
-use super::labels::Labels;
-use super::names::identifier;
+use super::names::{base_name, identifier};
 use super::number_family::{FamilyWriter, NumberType};
 use super::store::{
     FamilyShape, MetricFamily, MetricStore, MonitorCounts, OPEN_HELP, SeriesValue, UP_HELP,
 };
+use super::text_family::{is_integer, push_family};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{
     DescriptorEncoder, MetricEncoder, NativeHistogram, NativeHistogramBuckets, NoLabelSet,
@@ -15,12 +15,10 @@ use prometheus_client::encoding::{prometheus_protobuf, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::exemplar::Exemplar;
 use prometheus_client::registry::{Registry, Unit};
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// Largest integer below which all integers are exact in a double.
-const EXACT: f64 = (1u64 << 53) as f64;
 
 /// Bounds the width of the zero bucket; 2^-128, as client libraries have it.
 const ZERO_THRESHOLD: f64 = 2.938_735_877_055_719e-39;
@@ -70,35 +68,51 @@ impl ExpositionFormat {
     }
 }
 
-/// Returns all families in a format.
+/// Returns all families in a format. The library encodes what is not written directly.
 pub fn expose(store: &Arc<Mutex<MetricStore>>, format: ExpositionFormat) -> Vec<u8> {
+    let mut page = Vec::new();
+    let held = store.lock().unwrap_or_else(PoisonError::into_inner);
     match format {
         ExpositionFormat::Text => {
-            let mut page = String::new();
-            // Writing to a String cannot fail.
-            let _ = text::encode(&mut page, &registry(store, true));
-            page.into_bytes()
+            held.families.iter().for_each(|(name, family)| push_family(&mut page, name, family));
         }
         ExpositionFormat::Protobuf => {
-            let mut page = Vec::new();
-            let held = store.lock().unwrap_or_else(PoisonError::into_inner);
             held.families.iter().for_each(|(name, family)| push_numbers(&mut page, name, family));
-            // The library's collector takes the lock, too.
-            drop(held);
-            page.extend(protobuf_of_library(store, false));
-            page
         }
     }
+    // The library's collector takes the lock, too.
+    drop(held);
+    page.extend(match format {
+        ExpositionFormat::Text => text_of_library(store, |_| false).into_bytes(),
+        ExpositionFormat::Protobuf => {
+            protobuf_of_library(store, |family| number_type(family).is_none())
+        }
+    });
+    page
 }
 
-/// Returns families as protobuf, as the library encodes them; `numbers` includes those of numbers.
-pub(super) fn protobuf_of_library(store: &Arc<Mutex<MetricStore>>, numbers: bool) -> Vec<u8> {
-    prometheus_protobuf::encode_to_vec(&registry(store, numbers)).unwrap_or_default()
+/// Chooses families that the library encodes.
+type FamilyFilter = fn(&MetricFamily) -> bool;
+
+/// Returns coverage, limits and the chosen families as text, as the library encodes them.
+pub(super) fn text_of_library(store: &Arc<Mutex<MetricStore>>, includes: FamilyFilter) -> String {
+    let mut page = String::new();
+    // Writing to a String cannot fail.
+    let _ = text::encode(&mut page, &registry(store, includes));
+    page
 }
 
-fn registry(store: &Arc<Mutex<MetricStore>>, numbers: bool) -> Registry {
+/// Returns coverage, limits and the chosen families as protobuf, as the library encodes them.
+pub(super) fn protobuf_of_library(
+    store: &Arc<Mutex<MetricStore>>,
+    includes: FamilyFilter,
+) -> Vec<u8> {
+    prometheus_protobuf::encode_to_vec(&registry(store, includes)).unwrap_or_default()
+}
+
+fn registry(store: &Arc<Mutex<MetricStore>>, includes: FamilyFilter) -> Registry {
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Exposed { store: store.clone(), numbers }));
+    registry.register_collector(Box::new(Exposed { store: store.clone(), includes }));
     registry
 }
 
@@ -123,27 +137,17 @@ fn number_type(family: &MetricFamily) -> Option<NumberType> {
     }
 }
 
-/// Returns a name without its unit, and whether it has one.
-fn base_name<'a>(name: &'a str, unit: &str) -> (&'a str, bool) {
-    let base = name.strip_suffix(unit).and_then(|base| base.strip_suffix('_'));
-    match base.filter(|_| !unit.is_empty()) {
-        Some(base) => (base, true),
-        None => (name, false),
-    }
-}
-
 #[derive(Debug)]
 struct Exposed {
     store: Arc<Mutex<MetricStore>>,
-    /// Whether families of numbers are included.
-    numbers: bool,
+    includes: FamilyFilter,
 }
 
 impl Collector for Exposed {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
         for (name, family) in &store.families {
-            if self.numbers || number_type(family).is_none() {
+            if (self.includes)(family) {
                 encode_family(&mut encoder, name, family)?;
             }
         }
@@ -189,8 +193,7 @@ fn encode_family(
     let bounds = family.bounds();
     let mut buckets = Vec::new();
     for (labels, value) in &family.series {
-        let labels: Vec<(&str, &str)> =
-            labels.iter().map(|(name, value)| (&**name, &**value)).collect();
+        let labels: Vec<(&str, Cow<'_, str>)> = labels.pairs().collect();
         let mut one = encoder.encode_family(&labels)?;
         match (value, family.shape) {
             (SeriesValue::Number(value), FamilyShape::Counter) => encode_count(&mut one, *value)?,
@@ -234,7 +237,7 @@ const NO_EXEMPLARS: Option<&HashMap<usize, Exemplar<NoLabelSet, f64>>> = None;
 /// Encodes the value of a counter: an integer if it is one.
 fn encode_count(encoder: &mut MetricEncoder<'_>, value: f64) -> fmt::Result {
     let none: Option<&Exemplar<NoLabelSet, f64>> = None;
-    if value.fract() == 0.0 && value <= EXACT {
+    if is_integer(value) {
         encoder.encode_counter(&(value as u64), none)
     } else {
         encoder.encode_counter(&value, none)
@@ -279,8 +282,7 @@ fn encode_counts(
     let mut series =
         encoder.encode_descriptor(&name, "Series of a family", None, MetricType::Gauge)?;
     for (name, family) in store.families.iter().filter(|(_, family)| &*family.monitor == owner) {
-        let labels: Labels = vec![("family".into(), name.as_str().into())];
-        let labels: Vec<(&str, &str)> = labels.iter().map(|(n, v)| (&**n, &**v)).collect();
+        let labels = [("family", name.as_str())];
         series.encode_family(&labels)?.encode_gauge(&(family.series.len() as f64))?;
     }
     Ok(())

@@ -74,6 +74,15 @@ pub(super) fn family_name(monitor: &str, table: &str, column: &str) -> String {
     parts.join("_")
 }
 
+/// Returns a name without its unit, and whether it has one.
+pub(super) fn base_name<'a>(name: &'a str, unit: &str) -> (&'a str, bool) {
+    let base = name.strip_suffix(unit).and_then(|base| base.strip_suffix('_'));
+    match base.filter(|_| !unit.is_empty()) {
+        Some(base) => (base, true),
+        None => (name, false),
+    }
+}
+
 /// Returns a name of a label: with a trailing `_` if Prometheus uses it itself.
 pub(super) fn label_name(key: &str) -> String {
     let name = identifier(key);

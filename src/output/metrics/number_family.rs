@@ -5,7 +5,7 @@
 //! as prometheus-client encodes them; a test compares the two.
 
 use super::labels::Labels;
-use prost::encoding::{WireType, encode_key, encode_varint};
+use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, key_len};
 
 /// The type of a family of numbers: a number of `MetricType`, and the field of `Metric` with the
 /// value.
@@ -41,9 +41,8 @@ pub(super) struct FamilyWriter {
     of: NumberType,
     /// The message, without its length.
     family: Vec<u8>,
-    /// A `Metric`, and a message in it.
+    /// A `Metric`.
     metric: Vec<u8>,
-    inner: Vec<u8>,
     unit: String,
 }
 
@@ -58,26 +57,26 @@ impl FamilyWriter {
             encode_key(TYPE, WireType::Varint, &mut family);
             encode_varint(of.kind, &mut family);
         }
-        let (metric, inner, unit) = (Vec::new(), Vec::new(), unit.to_owned());
-        FamilyWriter { of, family, metric, inner, unit }
+        FamilyWriter { of, family, metric: Vec::new(), unit: unit.to_owned() }
     }
 
     /// Adds a series.
     pub(super) fn push(&mut self, labels: &Labels, value: f64) {
-        self.metric.clear();
-        for (name, text) in labels {
-            self.inner.clear();
-            push_text(&mut self.inner, LABEL_NAME, name);
-            push_text(&mut self.inner, LABEL_VALUE, text);
-            push_bytes(&mut self.metric, LABEL, &self.inner);
+        let metric = &mut self.metric;
+        metric.clear();
+        for (name, text) in labels.pairs() {
+            push_length(metric, LABEL, text_length(name) + text_length(&text));
+            push_text(metric, LABEL_NAME, name);
+            push_text(metric, LABEL_VALUE, &text);
         }
-        self.inner.clear();
         // The default of a field is not encoded.
-        if value != 0.0 {
-            encode_key(VALUE, WireType::SixtyFourBit, &mut self.inner);
-            self.inner.extend_from_slice(&value.to_le_bytes());
+        if value == 0.0 {
+            push_length(metric, self.of.field, 0);
+        } else {
+            push_length(metric, self.of.field, key_len(VALUE) + size_of::<f64>());
+            encode_key(VALUE, WireType::SixtyFourBit, metric);
+            metric.extend_from_slice(&value.to_le_bytes());
         }
-        push_bytes(&mut self.metric, self.of.field, &self.inner);
         push_bytes(&mut self.family, METRIC, &self.metric);
     }
 
@@ -96,9 +95,29 @@ fn push_text(message: &mut Vec<u8>, field: u32, text: &str) {
     }
 }
 
+/// Returns the length of a field of text in a `LabelPair`.
+fn text_length(text: &str) -> usize {
+    match text.len() {
+        0 => 0,
+        length => key_len(LABEL_VALUE) + encoded_len_varint(length as u64) + length,
+    }
+}
+
 /// Appends a field of bytes or of a message.
 fn push_bytes(message: &mut Vec<u8>, field: u32, bytes: &[u8]) {
-    encode_key(field, WireType::LengthDelimited, message);
-    encode_varint(bytes.len() as u64, message);
+    push_length(message, field, bytes.len());
     message.extend_from_slice(bytes);
+}
+
+/// Appends the beginning of a field of bytes or of a message.
+fn push_length(message: &mut Vec<u8>, field: u32, length: usize) {
+    let key = field << 3 | WireType::LengthDelimited as u32;
+    match (u8::try_from(key), u8::try_from(length)) {
+        // Most are a byte each, for which the loop of the library takes long.
+        (Ok(key @ 0..0x80), Ok(length @ 0..0x80)) => message.extend_from_slice(&[key, length]),
+        _ => {
+            encode_key(field, WireType::LengthDelimited, message);
+            encode_varint(length as u64, message);
+        }
+    }
 }

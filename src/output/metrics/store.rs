@@ -1,12 +1,13 @@
 //! Families and their series, over all intervals.
 
 use super::exponential::{self, ExponentialBuckets};
-use super::labels::{Labels, label_names, labels, number_repeated};
+use super::labels::{Labels, RowLabels, with_row};
 use super::names::{MetricUnit, family_name, identifier, split_unit, unit_of};
 use crate::base::report::coverage::Coverage;
 use crate::base::report::metric::{Distribution, DistributionShape, MetricKind, MetricTable};
+use hashbrown::{DefaultHashBuilder, HashMap};
 use indexmap::IndexMap;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Default limit of the series of a family.
@@ -18,9 +19,6 @@ const FAMILIES: usize = 1000;
 /// Buckets of a histogram that count as one series. A histogram with more takes the place of
 /// several.
 const BUCKETS: usize = 64;
-
-/// Value of each label of the series that has what exceeds the limit.
-const OTHER: &str = "(other)";
 
 /// Families of all monitors together.
 const TAKEN: [&str; 2] = ["perilune_monitor_up", "perilune_build"];
@@ -74,7 +72,7 @@ pub(super) struct MetricFamily {
     pub(super) help: String,
     pub(super) unit: &'static str,
     pub(super) shape: FamilyShape,
-    pub(super) series: IndexMap<Labels, SeriesValue>,
+    pub(super) series: IndexMap<Labels, SeriesValue, DefaultHashBuilder>,
     /// The monitor that it belongs to.
     pub(super) monitor: Arc<str>,
     /// The table and the column that it is made of.
@@ -163,22 +161,28 @@ impl MetricStore {
     }
 
     fn add_table(&mut self, monitor: &Arc<str>, table: &MetricTable) {
-        let names: Vec<Arc<str>> = label_names(&table.labels);
+        let labels = RowLabels::new(&table.labels, &table.rows);
+        let rows = || labels.iter().zip(&table.rows);
         for (at, (key, kind)) in table.columns.iter().enumerate() {
             let shape = match kind {
                 MetricKind::Counter => FamilyShape::Counter,
                 _ => FamilyShape::Gauge,
             };
             let (column, unit) = split_unit(key);
-            let Some(family) = self.family(monitor, table, &column, unit, shape) else { continue };
-            let mut repeated = HashMap::new();
-            for row in &table.rows {
+            let Some(mut adder) = self.adder(monitor, table, &column, unit, shape) else {
+                continue;
+            };
+            let numbers_rows = !table.adds_up && shape == FamilyShape::Gauge;
+            let mut repeated: HashMap<&str, u32> = HashMap::new();
+            for (text, row) in rows() {
                 let Some(value) = row.values.get(at).copied().flatten() else { continue };
-                let mut labels = labels(&names, row);
-                if !table.adds_up && shape == FamilyShape::Gauge {
-                    number_repeated(&mut repeated, &mut labels);
+                let value = Measured::Number(value / unit.divisor);
+                let times = if numbers_rows { repeated.entry(text).or_insert(0) } else { &mut 0 };
+                *times += 1;
+                match *times {
+                    1 => adder.add(text, labels.other(), value),
+                    times => adder.add(&with_row(text, times), labels.other(), value),
                 }
-                self.add_to(monitor, &family, labels, Measured::Number(value / unit.divisor));
             }
         }
         let Some((column, shape)) = &table.distribution else { return };
@@ -191,14 +195,28 @@ impl MetricStore {
             }
             DistributionShape::Buckets { unit, .. } => (unit_of(unit), FamilyShape::Buckets),
         };
-        let family = self.family(monitor, table, column, unit, family_shape);
-        let Some(family) = family else { return };
-        for row in &table.rows {
+        let adder = self.adder(monitor, table, column, unit, family_shape);
+        let Some(mut adder) = adder else { return };
+        for (text, row) in rows() {
             if let Some(distribution) = &row.distribution {
                 let value = Measured::Distribution(distribution, shape);
-                self.add_to(monitor, &family, labels(&names, row), value);
+                adder.add(text, labels.other(), value);
             }
         }
+    }
+
+    /// Returns what adds rows to the family of a column.
+    fn adder(
+        &mut self,
+        monitor: &Arc<str>,
+        table: &MetricTable,
+        column: &str,
+        unit: MetricUnit,
+        shape: FamilyShape,
+    ) -> Option<SeriesAdder<'_>> {
+        let name = self.family(monitor, table, column, unit, shape)?;
+        let (family, counts) = (self.families.get_mut(&name)?, self.monitors.get_mut(monitor)?);
+        Some(SeriesAdder { family, counts, limit: self.limit })
     }
 
     /// Returns the name of a family with its unit, and adds it if it is new. A name that another
@@ -238,7 +256,7 @@ impl MetricStore {
                 help,
                 unit: unit.name,
                 shape,
-                series: IndexMap::new(),
+                series: IndexMap::default(),
                 monitor: monitor.clone(),
                 table: owner,
             };
@@ -248,18 +266,32 @@ impl MetricStore {
         self.monitors.entry(monitor.clone()).or_default().families_refused += 1;
         None
     }
+}
 
-    fn add_to(&mut self, monitor: &Arc<str>, family: &str, labels: Labels, value: Measured<'_>) {
-        let (Some(family), Some(counts)) =
-            (self.families.get_mut(family), self.monitors.get_mut(monitor))
-        else {
-            return;
-        };
+/// Adds rows to the series of a family.
+struct SeriesAdder<'a> {
+    family: &'a mut MetricFamily,
+    /// Counts of the family's monitor.
+    counts: &'a mut MonitorCounts,
+    /// Maximum number of series.
+    limit: usize,
+}
+
+impl SeriesAdder<'_> {
+    /// Adds to the series with these labels, or to that of `other` if it would exceed the limit.
+    fn add(&mut self, labels: &str, other: &str, value: Measured<'_>) {
+        let shape = self.family.shape;
         if let Measured::Number(number) = &value
-            && family.shape == FamilyShape::Counter
+            && shape == FamilyShape::Counter
             && (!number.is_finite() || *number < 0.0)
         {
-            counts.negative += 1;
+            self.counts.negative += 1;
+            return;
+        }
+        let divisor = unit_of_shape(&value);
+        let series = &mut self.family.series;
+        if let Some(series) = series.get_mut(labels) {
+            series.add(&value, divisor);
             return;
         }
         let limit = match &value {
@@ -270,15 +302,14 @@ impl MetricStore {
         };
         let mut labels = labels;
         // One place is for what exceeds the limit.
-        if family.series.len() + 1 >= limit && !family.series.contains_key(&labels) {
-            counts.overflow += 1;
-            if family.shape == FamilyShape::Gauge {
+        if series.len() + 1 >= limit {
+            self.counts.overflow += 1;
+            if shape == FamilyShape::Gauge {
                 return;
             }
-            labels.iter_mut().for_each(|(_, value)| *value = OTHER.into());
+            labels = other;
         }
-        let divisor = unit_of_shape(&value);
-        let series = family.series.entry(labels).or_insert_with(|| family.shape.empty());
+        let series = series.entry(Labels::new(labels)).or_insert_with(|| shape.empty());
         series.add(&value, divisor);
     }
 }

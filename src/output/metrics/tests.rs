@@ -248,9 +248,47 @@ fn numbers_as_protobuf_are_those_of_the_library() {
         families
     };
     let own = sorted(&page);
-    assert_eq!(own, sorted(&exposition::protobuf_of_library(&store, true)));
+    assert_eq!(own, sorted(&exposition::protobuf_of_library(&store, |_| true)));
     let delays = own.iter().find(|family| family.name == "perilune_page_faults_own_delay_seconds");
     assert_eq!(delays.map(|family| family.metric.len()), Some(3), "{own:?}");
+}
+
+#[test]
+fn text_is_that_of_the_library() {
+    use MetricKind::{Counter, Gauge};
+    let rows: [(&str, &[f64]); 3] = [
+        ("sh", &[3.0, 0.0, 0.5]),
+        ("", &[9.5, -2.5, f64::NAN]),
+        ("a\"\n\\\u{e9}", &[2f64.powi(60), 1e-9, f64::INFINITY]),
+    ];
+    let columns = [("calls", Counter), ("delay_us", Gauge), ("load", Gauge)];
+    let without_labels = |table: MetricTable| MetricTable {
+        labels: Vec::new(),
+        rows: table.rows.into_iter().map(|row| MetricRow { labels: vec![], ..row }).collect(),
+        ..table
+    };
+    let named = |name: &str, table: MetricTable| MetricTable { name: name.to_owned(), ..table };
+    let shape = DistributionShape::Buckets { most: 65, unit: "us".to_owned() };
+    let buckets = |table: MetricTable| MetricTable {
+        distribution: Some(("value".to_owned(), shape.clone())),
+        ..table
+    };
+    let latencies = durations(&[(0.0, 1), (250e6, 3), (2e11, 1)]);
+    let store = Arc::new(Mutex::new(MetricStore::new(SERIES)));
+    store.lock().unwrap().add(&interval(vec![
+        table("own", &columns, &rows),
+        table("empty", &columns, &[]),
+        without_labels(table("total", &columns[..1], &rows[..1])),
+        latencies.clone(),
+        named("size", buckets(latencies.clone())),
+        without_labels(named("all", latencies.clone())),
+        without_labels(named("sizes", buckets(latencies))),
+    ]));
+    let page = String::from_utf8(expose(&store, ExpositionFormat::Text)).unwrap();
+    let lines = |page: &str| page.lines().map(str::to_owned).collect::<Vec<String>>();
+    assert_eq!(lines(&page), lines(&exposition::text_of_library(&store, |_| true)));
+    assert_has(&page, "perilune_page_faults_total_calls_total{} 3");
+    assert_has(&page, "perilune_page_faults_all_duration_seconds_count{} 5");
 }
 
 #[test]

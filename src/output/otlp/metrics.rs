@@ -92,7 +92,7 @@ fn metric(family: &ExportedFamily<'_>, time: PointTime) -> Metric {
 }
 
 fn attributes(series: &ExportedSeries<'_>) -> Vec<KeyValue> {
-    series.labels().map(|(name, value)| text_attribute(name, value)).collect()
+    series.labels().map(|(name, value)| text_attribute(name, &value)).collect()
 }
 
 fn number(series: &ExportedSeries<'_>, time: PointTime) -> Option<NumberDataPoint> {

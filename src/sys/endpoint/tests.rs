@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 
 struct Pages {
     woken: usize,
-    large: Arc<[u8]>,
+    large: Arc<Vec<u8>>,
 }
 
 impl Scraped for Pages {
@@ -36,7 +36,7 @@ impl Served {
         let address = endpoint.address().unwrap();
         let (wake, end) = UnixStream::pair().unwrap();
         let thread = std::thread::spawn(move || {
-            let mut pages = Pages { woken: 0, large: vec![b'x'; 8 << 20].into() };
+            let mut pages = Pages { woken: 0, large: Arc::new(vec![b'x'; 8 << 20]) };
             endpoint.serve(end, &mut pages).unwrap();
             pages.woken
         });
