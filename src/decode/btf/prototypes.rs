@@ -12,7 +12,7 @@ use crate::decode::ctypes::{
 pub struct BtfTypes {
     bytes: Vec<u8>,
     /// Position of each type, from type 1 on.
-    positions: Vec<usize>,
+    positions: Vec<u32>,
     /// Position of the strings.
     strings: usize,
     /// Types of the kind FUNC, sorted by name when one is first looked up.
@@ -55,7 +55,7 @@ impl BtfTypes {
             && let Some(found) = bytes.get(at..end).and_then(BtfType::read)
             && at + found.size <= end
         {
-            positions.push(at);
+            positions.push(u32::try_from(at).ok()?);
             at += found.size;
         }
         Some(BtfTypes { bytes, positions, strings, functions: OnceCell::new() })
@@ -74,14 +74,22 @@ impl BtfTypes {
         })
     }
 
+    /// Returns the first type of a kind and a name.
+    fn named(&self, kind: u32, name: &str) -> Option<u32> {
+        let (name, strings) = ([name, "\0"].concat(), self.strings());
+        // The kind first: most strings are far from each other.
+        let is_named = |id: &u32| {
+            let at = || strings.get(self.word(*id, 0)? as usize..);
+            self.kind(*id) == Some(kind) && at().is_some_and(|own| own.starts_with(name.as_bytes()))
+        };
+        self.ids().find(is_named)
+    }
+
     /// Returns the type of the tracepoint of this name, without its system; None if it is not one
     /// of the kernel without its modules.
     pub fn tracepoint(&self, name: &str) -> Option<TracepointType> {
-        let is_named = |id: &u32| {
-            let own = self.name(*id).strip_prefix(b"btf_trace_");
-            own == Some(name.as_bytes()) && self.kind(*id) == Some(TYPEDEF)
-        };
-        let id = self.ids().find(is_named)?;
+        let name = ["btf_trace_", name].concat();
+        let id = self.named(TYPEDEF, &name)?;
         let pointer = self.word(id, 8).filter(|id| self.kind(*id) == Some(PTR))?;
         let prototype = self.word(pointer, 8).filter(|id| self.kind(*id) == Some(FUNC_PROTO))?;
         // The first parameter is the data of the probe.
@@ -135,7 +143,7 @@ impl BtfTypes {
     /// Returns the word at an offset in the description of a type.
     fn word(&self, id: u32, at: usize) -> Option<u32> {
         let position = *self.positions.get((id as usize).checked_sub(1)?)?;
-        u32_at(&self.bytes, position + at)
+        u32_at(&self.bytes, position as usize + at)
     }
 
     fn name(&self, id: u32) -> &[u8] {
