@@ -51,9 +51,13 @@ return m
 # The same with times.
 TIMED = HANDLER.replace("rows:add(e.id, 1)", "rows:add(e.id, e._time > 0 and 1 or 2)")
 REJECTED = TOP[:3] + ["raw_syscalls:sys_enter/id == 1000/"] + TOP[4:]
+STACKS = [PERILUNE, "stackcount", "-e", "raw_syscalls:sys_enter", "-o", "/dev/null"]
+KERNEL_STACKS = STACKS + ["--kernel-callchain"]
 SYSCALLS = [PERILUNE, "syscalls", "-o", "/dev/null"]
 COUNT = "tracepoint:raw_syscalls:sys_enter { @[tid] = count(); }"
 REJECT = "tracepoint:raw_syscalls:sys_enter /args->id == 1000/ { @[tid] = count(); }"
+STACK = "tracepoint:raw_syscalls:sys_enter { @[kstack] = count(); }"
+BOTH_STACKS = "tracepoint:raw_syscalls:sys_enter { @[kstack, ustack, pid] = count(); }"
 PAIR = ("tracepoint:raw_syscalls:sys_enter { @s[tid] = nsecs; } "
         "tracepoint:raw_syscalls:sys_exit /@s[tid]/ "
         "{ @[args->id] = hist(nsecs - @s[tid]); delete(@s[tid]); }")
@@ -63,6 +67,10 @@ ROWS = [
     ("top --where kernel", TOP + ["--where", "kernel"]),
     ("rejected, --where user", REJECTED + ["--where", "user"]),
     ("rejected, --where kernel", REJECTED + ["--where", "kernel"]),
+    ("stackcount --where user", STACKS + ["--where", "user"]),
+    ("stackcount --where kernel", STACKS + ["--where", "kernel"]),
+    ("kernel stacks --where user", KERNEL_STACKS + ["--where", "user"]),
+    ("kernel stacks --where kernel", KERNEL_STACKS + ["--where", "kernel"]),
     ("syscalls --where user", SYSCALLS + ["--where", "user"]),
     ("syscalls --where kernel", SYSCALLS + ["--where", "kernel"]),
 ]
@@ -72,6 +80,8 @@ if OLD:
 if shutil.which("bpftrace"):
     ROWS += [("bpftrace count", ["bpftrace", "-e", COUNT]),
              ("bpftrace, rejected", ["bpftrace", "-e", REJECT]),
+             ("bpftrace kernel stacks", ["bpftrace", "-e", STACK]),
+             ("bpftrace both stacks", ["bpftrace", "-e", BOTH_STACKS]),
              ("bpftrace enter/exit hist", ["bpftrace", "-e", PAIR])]
 # Names of rows, or the beginnings of them.
 if len(sys.argv) > 1:

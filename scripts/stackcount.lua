@@ -19,18 +19,18 @@ local m = monitor {
     expr { "sum", help = "sum of this expression, instead of the number of events" },
     expr { "key", short = "k", help = "a row for each value of this expression as well" },
     integer { "rows", default = 20, help = "number of chains in the table" },
-    "flame-graph",
+    "call-graph", "flame-graph",
   },
 }
 
 function m.init(opt)
-  local ev = evsel(opt.event, { stack = true })
+  local ev = evsel(opt.event, { stack = opt.call_graph or true })
   local sums = { { opt.sum or "count", first = true } }
-  local value = keys.sums({ opt.sum or "1" }, ev, sums, 1)
-  local key, as = expr_of(opt.key or "0", ev)
-  local key_column = opt.key and { opt.key, as = as }
-  local rows = kv { key_column, { "stack", stack_text }, sums = sums, top = opt.rows,
-    weight = opt.sum or nil }
-  ev:each(function(e) rows:add(key(e), e._stack, value(e)) end)
+  local values = { opt.sum or "1" }
+  keys.sums(values, ev, sums, 1)
+  local _, as = expr_of(opt.key or "0", ev)
+  local rows = kv { opt.key and { opt.key, as = as }, { "stack", stack_text }, sums = sums,
+    top = opt.rows, weight = opt.sum or nil }
+  rows:count(ev, { key = opt.key and { opt.key, "_stack" } or "_stack", sums = values })
 end
 return m

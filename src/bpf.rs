@@ -6,12 +6,14 @@
 pub mod argument_record;
 pub mod assembler;
 pub mod bucket;
+pub mod call_chain;
 pub mod count;
 pub mod expression;
 pub mod function_calls;
 pub mod instruction;
 pub mod integer;
 pub mod key;
+mod map_access;
 mod memory_use;
 pub mod pair;
 mod record_output;

@@ -11,6 +11,7 @@
 
 pub mod batch;
 mod chain_memory;
+pub mod counted_chain;
 pub mod counted_row;
 pub mod counting;
 pub mod counts;

@@ -109,8 +109,7 @@ impl Stacks {
     fn add(&mut self, space: Space, chain: &[u64], hash: u64) -> u64 {
         let room = self.bytes() + size_of_val(chain) + OVERHEAD <= self.bound;
         if !room || self.next >= ID_MAX {
-            self.overflowed += 1;
-            return OTHER;
+            return self.other();
         }
         let id = self.next;
         self.next += 1;
@@ -121,6 +120,12 @@ impl Stacks {
         let hash_of = |&at: &u32| entries.get(at as usize).map_or(0, |entry| entry.hash);
         self.index.insert_unique(hash, (self.entries.len() - 1) as u32, hash_of);
         id
+    }
+
+    /// Returns [`OTHER`], and counts it.
+    pub fn other(&mut self) -> u64 {
+        self.overflowed += 1;
+        OTHER
     }
 
     /// Returns the chain of an id and the address space of its user frames; `None` for [`OTHER`]

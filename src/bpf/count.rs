@@ -11,11 +11,13 @@
 
 use super::assembler::BpfRegister::*;
 use super::assembler::{AccessSize, Assembler, BpfAlu, BpfHelper, JumpIf, Label};
+use super::call_chain::ChainMaps;
 use super::expression::{
     CGROUP_AT, CONTEXT, CPU_AT, ExpressionWriter, PROCESS_AT, PROGRAM_STACK, THREAD, UNDEFINED,
 };
 use super::integer::{IntegerNode, IntegerWidth};
-use super::key::{KeyPart, KeyShape, WORD, store_parts};
+use super::key::{KeyPart, KeyShape, WORD, add_chain, store_chain, store_parts};
+pub(super) use super::map_access::{INDEX_AT, NO_EXIST, TABLE_AT, look_up, look_up_at};
 use super::record_text::{COMM_WORDS, RecordText};
 use super::task_scope::TaskScope;
 
@@ -96,17 +98,12 @@ pub struct CountMaps {
     pub undefined: i32,
     /// The tasks whose events are counted.
     pub scope: TaskScope,
+    /// The call chains, of keys that have one.
+    pub chains: ChainMaps,
 }
 
 /// The index of the table in use while nothing is counted.
 pub const NO_TABLE: u32 = 2;
-
-/// Offset from R10 of the key of an array, 4 bytes.
-pub(super) const INDEX_AT: i16 = CGROUP_AT - 8;
-/// Offset from R10 of the index of the table in use, 4 bytes.
-pub(super) const TABLE_AT: i16 = INDEX_AT + 4;
-/// Flag of an update: only if the key is not there.
-const NO_EXIST: i32 = 1;
 
 impl CountLayout {
     /// Returns the index of the low word of a sum that is stored.
@@ -158,6 +155,7 @@ impl CountedEvent {
         filter(&mut code, rejected);
         self.check_conditions(&mut code, rejected)?;
         store_parts(&mut code, &self.key, key_at)?;
+        store_chain(&mut code, &layout.key, maps.chains, key_at, out);
         find_value(&mut code, layout, maps, key_at, out);
         self.add(&mut code, layout)?;
         // Operations in a filter count, too.
@@ -290,10 +288,12 @@ fn find_value(
     key_at: i16,
     out: Label,
 ) {
-    let found = code.label();
+    let [found, no_room] = [(); 2].map(|()| code.label());
     find_active(code, maps.active, out);
     find_table(code, maps.tables, out);
+    add_chain(code, &layout.key, maps.chains, key_at, [found, no_room]);
     find_row(code, key_at, layout.value_bytes(), maps.added, found);
+    code.place(no_room);
     look_up_at(code, maps.rest, TABLE_AT);
     code.jump_if(JumpIf::Equal, R0, 0, out);
     code.place(found);
@@ -362,20 +362,6 @@ pub(super) fn increment(code: &mut Assembler, map: i32, at: i16) {
     code.add_constant(R1, 1);
     code.store(AccessSize::B8, R0, at, R1);
     code.place(end);
-}
-
-/// Sets R0 to an element of an array.
-pub(super) fn look_up(code: &mut Assembler, map: i32, index: i32) {
-    code.store_constant(AccessSize::B4, R10, INDEX_AT, index);
-    look_up_at(code, map, INDEX_AT);
-}
-
-/// Sets R0 to the element of an array whose index is at an offset from R10.
-pub(super) fn look_up_at(code: &mut Assembler, map: i32, index_at: i16) {
-    code.set_map(R1, map);
-    code.copy(R2, R10);
-    code.add_constant(R2, index_at.into());
-    code.call(BpfHelper::MapLookup);
 }
 
 /// Adds the undefined operations of this event to the counter of the CPU.

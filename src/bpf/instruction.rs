@@ -155,6 +155,8 @@ pub enum BpfHelper {
     PerfOutput = 25,
     /// `bpf_current_task_under_cgroup(map, index)`: 1 if it is.
     CurrentUnderCgroup = 37,
+    /// `bpf_get_stack(ctx, dst, size, flags)`: the bytes written, or an error.
+    GetStack = 67,
     /// `bpf_get_current_cgroup_id()`, in the hierarchy of cgroup v2.
     CurrentCgroup = 80,
     /// `bpf_probe_read_user_str(dst, size, address)`.

@@ -1,13 +1,12 @@
 //! Keys of rows in the maps of programs, in words of 8 bytes.
 
 use super::assembler::BpfRegister::*;
-use super::assembler::{AccessSize, Assembler};
+use super::assembler::{AccessSize, Assembler, BpfHelper, JumpIf, Label};
+use super::call_chain::{CHAIN_WORDS, ChainMaps, ChainShape};
 use super::expression::ExpressionWriter;
 use super::integer::IntegerNode;
+pub(super) use super::map_access::WORD;
 use super::record_text::RecordText;
-
-/// Bytes of a word.
-pub(super) const WORD: usize = 8;
 
 /// A part of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +17,8 @@ pub enum KeyPart {
     Text(RecordText),
     /// The ID of the cgroup of the task, which user space shows as text.
     Cgroup(CgroupText),
+    /// The call chain.
+    Chain(ChainShape),
 }
 
 /// Text that user space shows for the ID of a cgroup.
@@ -38,6 +39,8 @@ pub enum KeyKind {
     Text,
     /// The ID of a cgroup.
     Cgroup(CgroupText),
+    /// A call chain: its hash, and the process of its user frames.
+    Chain(ChainShape),
 }
 
 /// The shape of a part of a key.
@@ -63,14 +66,16 @@ impl KeyPart {
             KeyPart::Integer(_) => PartShape::INTEGER,
             KeyPart::Text(text) => PartShape { words: text.words(), kind: KeyKind::Text },
             KeyPart::Cgroup(text) => PartShape { words: 1, kind: KeyKind::Cgroup(*text) },
+            KeyPart::Chain(part) => PartShape { words: CHAIN_WORDS, kind: KeyKind::Chain(*part) },
         }
     }
 
-    /// Returns the number that it is; None for text of the record.
+    /// Returns the number that it is or has; None for text of the record.
     pub(super) fn number(&self) -> Option<&IntegerNode> {
         match self {
             KeyPart::Integer(node) => Some(node),
             KeyPart::Cgroup(_) => Some(&IntegerNode::Cgroup),
+            KeyPart::Chain(part) => part.user.then_some(&IntegerNode::Process),
             KeyPart::Text(_) => None,
         }
     }
@@ -90,6 +95,18 @@ impl KeyShape {
     /// Returns whether a part is the ID of a cgroup.
     pub fn has_cgroup(&self) -> bool {
         self.parts.iter().any(|part| matches!(part.kind, KeyKind::Cgroup(_)))
+    }
+
+    /// Returns the call chain in it, and the offset of its words in a key, in bytes.
+    pub fn chain(&self) -> Option<(ChainShape, usize)> {
+        let mut at = 0;
+        self.parts.iter().find_map(|part| match part.kind {
+            KeyKind::Chain(chain) => Some((chain, at)),
+            _ => {
+                at += part.words * WORD;
+                None
+            }
+        })
     }
 
     /// Returns its size in words.
@@ -112,8 +129,43 @@ pub(super) fn store_parts(code: &mut Assembler, parts: &[KeyPart], mut at: i16) 
                 ExpressionWriter::new(code).value(part.number()?)?;
                 code.store(AccessSize::B8, R10, at, R1);
             }
+            // Needs maps: `store_chain`.
+            KeyPart::Chain(_) => {}
         }
         at += (part.shape().words * WORD) as i16;
     }
     Some(())
+}
+
+/// Stores the call chain of a key at an offset from R10, if it has one; jumps to `out` without
+/// memory for it.
+pub(super) fn store_chain(
+    code: &mut Assembler,
+    shape: &KeyShape,
+    maps: ChainMaps,
+    key_at: i16,
+    out: Label,
+) {
+    if let Some((chain, offset)) = shape.chain() {
+        chain.store(code, maps, key_at + offset as i16, out);
+    }
+}
+
+/// Sets R0 to the value of a key with a call chain, if the table in R8 has the key, and jumps to
+/// `found`; otherwise adds the chain to those of the table, or jumps to `no_room`. Does nothing for
+/// a key without a chain. Uses the stack below the key.
+pub(super) fn add_chain(
+    code: &mut Assembler,
+    shape: &KeyShape,
+    maps: ChainMaps,
+    key_at: i16,
+    [found, no_room]: [Label; 2],
+) {
+    let Some((_, offset)) = shape.chain() else { return };
+    code.copy(R1, R8);
+    code.copy(R2, R10);
+    code.add_constant(R2, key_at.into());
+    code.call(BpfHelper::MapLookup);
+    code.jump_if(JumpIf::Unequal, R0, 0, found);
+    maps.add(code, key_at + offset as i16, key_at - WORD as i16, no_room);
 }

@@ -33,6 +33,10 @@ use crate::sys::machine::is_linux_since;
 /// Time between two collections without a report, in nanoseconds.
 const COLLECTED_NS: f64 = 1e9;
 
+/// The same if there are rows with addresses of processes: as with records, the names of a process
+/// that ran before perilune are known if it still runs at the next collection.
+const CHAINS_NS: f64 = 1e8;
+
 /// Longest time between two checks whether a table has room, in milliseconds.
 const CHECKED_MS: f64 = 100.0;
 
@@ -206,13 +210,26 @@ impl KernelCounts {
     ///
     /// # Errors
     /// The kernel refuses the call.
-    pub(super) fn begin(&mut self, settings: &RunOptions, now: f64) -> anyhow::Result<()> {
+    pub(super) fn begin(
+        &mut self,
+        host: &Host,
+        settings: &RunOptions,
+        now: f64,
+    ) -> anyhow::Result<()> {
         (self.begun_at, self.collected_at, self.checked_at) = (now, now, now);
         if settings.stats && !self.roles.is_empty() {
             self.measuring = measure_runs().ok();
         }
+        if self.counting.has_user_chains() {
+            host.expect_counted_chains();
+        }
         let begun = self.counting.begin().and_then(|()| self.pairs.begin());
         begun.context("failed to start the counts in the kernel")
+    }
+
+    fn stop(&mut self) -> anyhow::Result<()> {
+        let stopped = self.counting.stop().and_then(|()| self.pairs.stop());
+        stopped.context("failed to stop the counts in the kernel")
     }
 
     /// Stops counting and adds the last rows.
@@ -220,8 +237,7 @@ impl KernelCounts {
     /// # Errors
     /// As [`KernelCounts::collect`].
     pub(super) fn end(&mut self, host: &mut Host, now: f64) -> anyhow::Result<()> {
-        let stopped = self.counting.stop().and_then(|()| self.pairs.stop());
-        stopped.context("failed to stop the counts in the kernel")?;
+        self.stop()?;
         let of_pairs = self.pairs.missed();
         let missed = self.counting.missed() + of_pairs;
         if missed > 0 {
@@ -255,14 +271,24 @@ impl KernelCounts {
             );
             host.context().note(Level::Warning, &text);
         }
-        self.collect(host, now)
+        self.collect_known(host, now, u64::MAX)
     }
 
-    /// Ends the counts of a run, and adds the starts without an end.
+    /// Ends the counts of a run at this time of the run, and adds the starts without an end.
     ///
     /// # Errors
     /// As [`KernelCounts::collect`].
-    pub(super) fn end_run(&mut self, host: &mut Host, live: &Live) -> anyhow::Result<()> {
+    pub(super) fn end_run(
+        &mut self,
+        host: &mut Host,
+        live: &mut Live,
+        end: f64,
+    ) -> anyhow::Result<()> {
+        self.stop()?;
+        if self.counting.has_user_chains() {
+            // The records of processes, which name the last addresses.
+            live.drain(live.horizon().min(end), host);
+        }
         self.end(host, live.now())?;
         self.pairs.end(host, live.clock())
     }
@@ -272,12 +298,17 @@ impl KernelCounts {
     /// # Errors
     /// The kernel refuses to return it.
     pub(super) fn collect(&mut self, host: &mut Host, now: f64) -> anyhow::Result<()> {
+        self.collect_known(host, now, host.handled_ns())
+    }
+
+    /// Adds what the kernel has counted so far; records up to `known_ns` have been handled.
+    fn collect_known(&mut self, host: &mut Host, now: f64, known_ns: u64) -> anyhow::Result<()> {
         self.collected_at = now;
         if now >= self.begun_at + COLLECTED_NS {
             self.measuring = None;
         }
         let tables = &self.tables;
-        let added = self.counting.collect(&mut |table, row| {
+        let added = self.counting.collect(known_ns, &mut |table, row| {
             if let Some(number) = tables.get(table) {
                 host.add_counted(*number, row);
             }
@@ -307,14 +338,19 @@ impl KernelCounts {
         if is_checked {
             self.checked_at = now;
         }
-        let is_due = now >= self.collected_at + COLLECTED_NS;
-        if is_due
-            || is_checked && self.is_nearly_full().context("failed to read a number of keys")?
-        {
+        let is_due = self.is_due(now, is_checked).context("failed to read a number of keys")?;
+        if is_due {
             return self.collect(host, now);
         }
         let prepared = self.counting.prepare_next().and_then(|()| self.pairs.prepare_next());
         prepared.context("failed to prepare the next interval")
+    }
+
+    fn is_due(&self, now: f64, is_checked: bool) -> io::Result<bool> {
+        let since = now - self.collected_at;
+        Ok(since >= COLLECTED_NS
+            || since >= CHAINS_NS && self.counting.has_user_rows()?
+            || is_checked && self.is_nearly_full()?)
     }
 
     fn is_nearly_full(&self) -> io::Result<bool> {

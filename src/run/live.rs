@@ -89,7 +89,7 @@ pub(super) fn run(
     }
     budget.iter_mut().for_each(|budget| budget.look(&mut live, &source));
     enable(&host, &mut live, &source, workload.is_some())?;
-    counts.begin(settings, live.now())?;
+    counts.begin(&host, settings, live.now())?;
     begin_notes(&context, &catalog);
     if let Some(workload) = &mut workload
         && let Err(why) = workload.start()
@@ -116,7 +116,7 @@ pub(super) fn run(
         &mut upkeep,
     );
     upkeep.disable(&mut live);
-    let counted = upkeep.counts.end_run(&mut host, &live);
+    let counted = upkeep.counts.end_run(&mut host, &mut live, schedule.end);
     upkeep.changes.stop(&live);
     let ended = workload::ended(workload.as_mut());
     watched.and(counted).inspect_err(|_| workload::end(workload.as_mut(), host.context()))?;

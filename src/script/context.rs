@@ -19,6 +19,7 @@ use crate::event::filter::{self, BoundFilter};
 use crate::event::kind::Event;
 use crate::event::sample_field::{FieldValue, SAMPLE_FIELDS, word_of};
 use crate::source::UserStack;
+use crate::source::counted_chain::CountedChain;
 use crate::stack::naming::Naming;
 use crate::stack::{Stacks, chain};
 use crate::stat::event_copy::EventOwner;
@@ -83,6 +84,8 @@ pub(super) struct RunContext {
     pub(super) hide_pid: Option<u32>,
     /// Time of the event or record that was handled last, in nanoseconds of the run.
     pub(super) now: f64,
+    /// Time up to which all records were handled (`CLOCK_MONOTONIC`).
+    pub(super) handled_ns: u64,
     /// Formatters of events.
     pub(super) texts: Texts,
     /// Names of kernel addresses, for the texts of events and for `ksymbol`.
@@ -141,6 +144,7 @@ impl RunContext {
             early: EarlyNotes::default(),
             hide_pid: None,
             now: 0.0,
+            handled_ns: 0,
             texts: Texts::default(),
             symbols: Rc::default(),
             stacks: Rc::default(),
@@ -236,6 +240,22 @@ impl RunContext {
     /// Returns the address space of an event's user addresses.
     fn space_of(&self, slot: &Slot) -> Space {
         self.owners.of(slot).map_or_else(|| self.space_now(slot.pid), |owner| owner.space)
+    }
+
+    /// Returns the id of a call chain that the kernel has counted; None is one that was not stored.
+    pub(super) fn stack_of_counted(&self, chain: Option<&CountedChain>) -> u64 {
+        let mut stacks = self.stacks.borrow_mut();
+        let Some(chain) = chain else { return stacks.other() };
+        let Some(programs) = self.programs.as_ref().filter(|_| chain.process != 0) else {
+            return stacks.intern(&chain.words, || Space::UNKNOWN);
+        };
+        let is_user = |address: &u64| !is_kernel_address(*address);
+        let addresses: Vec<u64> = chain.words.iter().copied().filter(is_user).collect();
+        let (process, at_ns) = (chain.process, chain.first_ns);
+        match programs.borrow_mut().space_at(process, at_ns, &addresses) {
+            Some(space) => stacks.intern(&chain.words, || space),
+            None => stacks.other(),
+        }
     }
 
     /// Returns the owner of an event that is being handled, for a copy of it. Looks up the address

@@ -1,5 +1,7 @@
 //! Rows of a table that programs in the kernel have filled: the sum of the values of all CPUs.
 
+pub(super) use super::counted_chain::word;
+use super::counted_chain::{CountedChain, CountedChains};
 use crate::base::text::unescape::until_nul;
 use crate::bpf::count::CountLayout;
 use crate::bpf::key::{CgroupText, KeyKind, KeyShape, PartShape};
@@ -17,6 +19,16 @@ pub struct CountedRow<'a> {
     pub sums: &'a [i128],
 }
 
+impl CountedRow<'_> {
+    /// Returns whether its call chain contains only the inner part of its stack.
+    pub fn has_truncated_chain(&self) -> bool {
+        self.key.into_iter().flatten().any(|part| match part {
+            KeyValue::Chain(Some(chain)) => chain.is_truncated(),
+            _ => false,
+        })
+    }
+}
+
 /// A part of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyValue<'a> {
@@ -26,6 +38,8 @@ pub enum KeyValue<'a> {
     Text(&'a [u8]),
     /// The ID of a cgroup, and the text to show for it.
     Cgroup(u64, CgroupText),
+    /// A call chain; None for one that was not stored.
+    Chain(Option<&'a CountedChain>),
 }
 
 impl<'a> KeyValue<'a> {
@@ -39,6 +53,8 @@ impl<'a> KeyValue<'a> {
                 KeyKind::Text => KeyValue::Text(until_nul(part)),
                 KeyKind::Integer => KeyValue::Integer(word(part, 0)),
                 KeyKind::Cgroup(text) => KeyValue::Cgroup(word(part, 0), text),
+                // Found by `RowReader`.
+                KeyKind::Chain(_) => KeyValue::Chain(None),
             })
         };
         shape.parts.iter().map_while(part).collect()
@@ -49,12 +65,31 @@ impl<'a> KeyValue<'a> {
 pub(super) struct RowReader {
     layout: CountLayout,
     sums: Vec<i128>,
+    /// The call chains of the rows, and the offset of theirs in a key, if they have one.
+    pub(super) chains: CountedChains,
+    chain_at: Option<usize>,
 }
 
 impl RowReader {
     pub(super) fn new(layout: CountLayout) -> RowReader {
         let sums = vec![0; layout.sums];
-        RowReader { layout, sums }
+        let chain_at = layout.key.chain().map(|(_, offset)| offset);
+        RowReader { layout, sums, chains: CountedChains::default(), chain_at }
+    }
+
+    /// Returns the call chain of a key.
+    pub(super) fn chain_of(&self, key: &[u8]) -> Option<&CountedChain> {
+        self.chains.of(key, self.chain_at?)
+    }
+
+    /// Returns whether keys have call chains with addresses of processes.
+    pub(super) fn has_user_chains(&self) -> bool {
+        self.layout.key.chain().is_some_and(|(part, _)| part.user)
+    }
+
+    /// Returns whether a key has addresses of a process that were counted first after a time.
+    pub(super) fn is_unknown(&self, key: &[u8], known_ns: u64) -> bool {
+        self.chain_of(key).is_some_and(|chain| chain.process != 0 && chain.first_ns > known_ns)
     }
 
     /// Passes the row of a key to `each`; `values` has the values of all CPUs. A key without events
@@ -91,15 +126,17 @@ impl RowReader {
         if count == 0 {
             return;
         }
-        let key = key.map(|key| KeyValue::read_all(key, &self.layout.key));
+        let key = key.map(|key| {
+            let mut parts = KeyValue::read_all(key, &self.layout.key);
+            for part in &mut parts {
+                if let KeyValue::Chain(chain) = part {
+                    *chain = self.chain_of(key);
+                }
+            }
+            parts
+        });
         each(&CountedRow { key: key.as_deref(), count, name, sums: &self.sums });
     }
-}
-
-/// Returns a word of 8 bytes; 0 if there are not as many.
-pub(super) fn word(bytes: &[u8], index: usize) -> u64 {
-    let word = bytes.get(8 * index..8 * index + 8).and_then(|word| word.try_into().ok());
-    word.map_or(0, u64::from_ne_bytes)
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 //! That event is never enabled, so no record is written for it. Nothing is pinned: the kernel
 //! removes events, programs and maps with the process, however that ends.
 
+mod chains;
 mod exchange;
 pub mod followed_tasks;
 mod held_program;
@@ -18,6 +19,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::rc::Rc;
 
+use chains::ChainTables;
 use exchange::ExchangedTable;
 
 use super::counted_row::{CountedRow, RowReader};
@@ -81,7 +83,7 @@ pub fn refusal() -> Option<Refusal> {
     let name = Some(RecordText::Comm);
     let counted = CountedEvent { key, sums: vec![sum], name, ..CountedEvent::default() };
     let load = || -> Result<BpfProgram, Refusal> {
-        let table = OpenTable::create(&layout, TaskScope::default())?;
+        let mut table = OpenTable::create(&layout, TaskScope::default())?;
         let code = table.program(&layout, &counted, &[])?;
         BpfProgram::load(BpfProgramType::Tracepoint, &code)
     };
@@ -99,6 +101,8 @@ pub struct Counting {
 struct OpenTable {
     reader: RowReader,
     table: ExchangedTable,
+    /// The call chains of keys that have one.
+    chains: Option<ChainTables>,
     rest: BpfMap,
     undefined: BpfMap,
     /// The tasks whose events are counted.
@@ -145,7 +149,7 @@ impl Counting {
     /// # Errors
     /// The kernel refuses a map.
     pub fn prepare_next(&mut self) -> io::Result<()> {
-        self.tables.iter_mut().try_for_each(|table| table.table.add_spare())
+        self.tables.iter_mut().try_for_each(OpenTable::add_spare)
     }
 
     /// Returns whether a table will soon have no room, and should be read now.
@@ -156,14 +160,36 @@ impl Counting {
         any(self.tables.iter().map(|table| table.table.is_nearly_full()))
     }
 
-    /// Passes all rows since the last call to `each`, with the index of their table, and starts
-    /// again from zero.
+    /// Returns whether keys have call chains with addresses of processes.
+    pub fn has_user_chains(&self) -> bool {
+        self.tables.iter().any(|table| table.reader.has_user_chains())
+    }
+
+    /// Returns whether there are rows with addresses of processes.
     ///
     /// # Errors
     /// The kernel refuses the call.
-    pub fn collect(&mut self, each: &mut dyn FnMut(usize, &CountedRow<'_>)) -> io::Result<()> {
+    pub fn has_user_rows(&self) -> io::Result<bool> {
+        let tables = self.tables.iter().filter(|table| table.reader.has_user_chains());
+        any(tables.map(|table| {
+            let has_deferred = table.chains.as_ref().is_some_and(ChainTables::has_deferred);
+            Ok(has_deferred || table.table.keys()? > 0)
+        }))
+    }
+
+    /// Passes all rows since the last call to `each`, with the index of their table, and starts
+    /// again from zero. Rows with addresses of a process that were counted first after `known_ns`
+    /// (`CLOCK_MONOTONIC`), the time up to which records have been handled, wait for the next call.
+    ///
+    /// # Errors
+    /// The kernel refuses the call.
+    pub fn collect(
+        &mut self,
+        known_ns: u64,
+        each: &mut dyn FnMut(usize, &CountedRow<'_>),
+    ) -> io::Result<()> {
         for (index, table) in self.tables.iter_mut().enumerate() {
-            table.collect(&mut |row| each(index, row))?;
+            table.collect(known_ns, &mut |row| each(index, row))?;
         }
         Ok(())
     }
@@ -211,10 +237,15 @@ impl Counting {
 impl OpenTable {
     /// Creates an empty table without programs.
     fn create(layout: &CountLayout, scope: TaskScope) -> Result<OpenTable, Refusal> {
+        let (key_bytes, value_bytes) = (layout.key.bytes(), layout.value_bytes());
+        let chain = layout.key.chain().map(|(part, _)| part);
+        let beside = chain.map_or(0, ChainTables::bytes);
+        let table = ExchangedTable::create_beside(key_bytes, value_bytes, beside)?;
         Ok(OpenTable {
             reader: RowReader::new(layout.clone()),
-            table: ExchangedTable::create(layout.key.bytes(), layout.value_bytes())?,
-            rest: BpfMap::create(BpfMapType::PerCpuArray, layout.value_bytes(), 2)?,
+            chains: chain.map(|part| ChainTables::create(part, &table)).transpose()?,
+            table,
+            rest: BpfMap::create(BpfMapType::PerCpuArray, value_bytes, 2)?,
             undefined: BpfMap::create(BpfMapType::PerCpuArray, 8, 1)?,
             scope,
             programs: Vec::new(),
@@ -234,7 +265,7 @@ impl OpenTable {
     }
 
     fn program(
-        &self,
+        &mut self,
         layout: &CountLayout,
         counted: &CountedEvent,
         filters: &[BoundFilter],
@@ -246,20 +277,47 @@ impl OpenTable {
             rest: self.rest.number(),
             undefined: self.undefined.number(),
             scope: self.scope,
+            chains: self
+                .chains
+                .as_mut()
+                .map(ChainTables::of_program)
+                .transpose()?
+                .unwrap_or_default(),
         };
         let code = counted.program(layout, maps, |code, fail| check(code, fail, filters));
         code.ok_or_else(|| refused(libc::E2BIG))
     }
 
-    fn collect(&mut self, each: &mut dyn FnMut(&CountedRow<'_>)) -> io::Result<()> {
-        let reader = &mut self.reader;
-        let exchange =
-            self.table.exchange(&mut |key, values| reader.row(Some(key), values, each))?;
+    /// Creates the maps of the next interval.
+    fn add_spare(&mut self) -> io::Result<()> {
+        self.table.add_spare()?;
+        match (&mut self.chains, self.table.spare()) {
+            (Some(chains), Some((index, entries))) => chains.fit(index, entries),
+            _ => Ok(()),
+        }
+    }
+
+    fn collect(&mut self, known_ns: u64, each: &mut dyn FnMut(&CountedRow<'_>)) -> io::Result<()> {
+        if self.table.is_counting() {
+            self.add_spare()?;
+        }
+        let index = self.table.turn()?;
+        let OpenTable { reader, table, chains, .. } = self;
+        if let Some(chains) = chains {
+            for (key, values) in chains.take_deferred() {
+                reader.row(Some(&key), &values, each);
+            }
+            chains.take(index, &mut reader.chains)?;
+        }
+        let exchange = table.take(index, &mut |key, values| match chains {
+            Some(chains) if reader.is_unknown(key, known_ns) => chains.defer(key, values),
+            _ => reader.row(Some(key), values, each),
+        })?;
         let rest = self.rest.of_cpus(exchange.index)?;
         let events: u64 = rest.iter().filter_map(|value| word(value)).sum();
         if events > 0 {
             self.rest.clear(exchange.index)?;
-            reader.row(None, &rest.concat(), each);
+            self.reader.row(None, &rest.concat(), each);
         }
         self.table.grow(&exchange, events);
         Ok(())

@@ -360,6 +360,7 @@ impl Live {
             }
             None => self.drain_rings(sink),
         }
+        sink.handed_over(self.clock.clock_ns(until));
         if self.has_removed_roles && !sink.stopped() {
             self.drop_removed_roles(self.clock.clock_ns(until));
         }

@@ -18,6 +18,8 @@ pub trait Sink {
     /// Applies a record that is not an event of the script. It takes effect after everything
     /// dispatched before it.
     fn side(&mut self, side: SideBand<'_>);
+    /// Notes that all records up to a time (`CLOCK_MONOTONIC`) were handed over.
+    fn handed_over(&mut self, _until_ns: u64) {}
     /// Unwinds a task's user stack from the copy in a sample: pushes the instruction pointer, then
     /// the return address of each caller. Mappings are those of the records handed over before.
     fn unwind(&mut self, stack: &UserStack<'_>, frames: &mut ChainBuilder<'_>);

@@ -26,6 +26,7 @@ use crate::base::report::frame::Space;
 use crate::sys::maps::{ProcMapping, executable};
 use crate::sys::tasks::living_thread;
 
+mod dated;
 mod ended;
 mod list;
 #[cfg(test)]
@@ -78,6 +79,10 @@ pub struct Spaces {
     total: Total,
     bounds: Bounds,
     next: u32,
+    /// Time of the record that is handled (`CLOCK_MONOTONIC`).
+    now_ns: u64,
+    /// Whether chains are looked up some time after their events.
+    is_late: bool,
     read: Read,
     forgotten: u64,
     refused: u64,
@@ -105,6 +110,10 @@ struct MapsEntry {
     pid: u32,
     /// The process that forked it; 0 if that was not recorded.
     parent_pid: u32,
+    /// Time of the record with which it began; 0 if it began before the records.
+    begun_ns: u64,
+    /// The space in which the process was before.
+    previous: Option<Space>,
     list: MappingList,
     /// From where its mappings are complete.
     origin: MappingOrigin,
@@ -146,6 +155,8 @@ impl Spaces {
                 spaces: SPACES_MAX,
             },
             next: 1,
+            now_ns: 0,
+            is_late: false,
             read,
             forgotten: 0,
             refused: 0,
@@ -167,7 +178,8 @@ impl Spaces {
             offset: if mapped.identity == Identity::None { 0 } else { mapped.offset },
             file: self.backings.intern(mapped.identity, mapped.path),
         };
-        let queried = self.entries.get(&space.0).filter(|entry| entry.queried);
+        let is_late = self.is_late;
+        let queried = self.entries.get(&space.0).filter(|entry| entry.queried || is_late);
         let space = match queried {
             Some(entry) if entry.list.is_other(&mapping) => self.succeed(pid, space)?,
             _ => space,
@@ -324,8 +336,9 @@ impl Spaces {
         let space = Space(self.next);
         // After four billion execs the ids are used up: later chains get no names.
         self.next = self.next.checked_add(1)?;
-        let mut parent_pid = 0;
+        let (mut parent_pid, mut previous) = (0, None);
         if let Some(old) = self.current.insert(pid, Current { space, ready: false }) {
+            previous = Some(old.space);
             // An exec does not change the parent.
             parent_pid = self.entries.get(&old.space.0).map_or(0, |entry| entry.parent_pid);
             // Its EXIT record was lost.
@@ -333,7 +346,19 @@ impl Spaces {
         }
         let list = MappingList::new(&self.total);
         let (remaining, ended, queried) = (None, false, false);
-        let entry = MapsEntry { pid, parent_pid, list, origin, remaining, ended, queried };
+        let is_first = previous.is_none() && origin == MappingOrigin::Partial { parent: None };
+        let begun_ns = if is_first { 0 } else { self.now_ns };
+        let entry = MapsEntry {
+            pid,
+            parent_pid,
+            begun_ns,
+            previous,
+            list,
+            origin,
+            remaining,
+            ended,
+            queried,
+        };
         self.entries.insert(space.0, entry);
         Some(space)
     }

@@ -66,7 +66,7 @@ impl Programs {
     pub fn makes_code(&self, space: Space) -> bool {
         let may_be_made =
             |mapping: &Mapping| !mapping.file.is_of_kernel() && !self.objects.holds(mapping);
-        self.spaces.was_queried(space) && self.spaces.mappings(space).iter().any(may_be_made)
+        self.spaces.may_have_chains(space) && self.spaces.mappings(space).iter().any(may_be_made)
     }
 
     /// Returns the space of a process at the current record. The first call reads what records do
@@ -79,9 +79,27 @@ impl Programs {
         }
     }
 
+    /// Returns the space of a process at a time (`CLOCK_MONOTONIC`) for a chain with these user
+    /// addresses; None if they may be those of another program that the process has executed since.
+    pub fn space_at(&mut self, pid: u32, at_ns: u64, addresses: &[u64]) -> Option<Space> {
+        let Some(space) = self.spaces.earlier_space_of(pid, at_ns) else {
+            return Some(self.space_of(pid));
+        };
+        if self.spaces.look_up(space) {
+            self.hold_objects(space, pid);
+        }
+        (!self.spaces.may_be_of_later(pid, space, addresses)).then_some(space)
+    }
+
     #[cold]
     fn open_space(&mut self, pid: u32) -> Space {
         let space = self.spaces.space_of(pid);
+        self.hold_objects(space, pid);
+        space
+    }
+
+    /// Opens the files of a space.
+    fn hold_objects(&mut self, space: Space, pid: u32) {
         let mut makes_code = false;
         for mapping in self.spaces.mappings(space) {
             let file = &mapping.file;
@@ -91,7 +109,6 @@ impl Programs {
         if makes_code {
             self.note_maker(pid);
         }
-        space
     }
 
     /// Returns the mapping of an address, and its object if it is an ELF file and was found.

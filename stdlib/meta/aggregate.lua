@@ -159,7 +159,8 @@ function t:adding(first, n) end
 --- Counts the events of an evsel by key, without a handler:
 --- `rows:count(evsel "sched:sched_switch", { key = "prev_pid" })`. The kernel counts if it can
 --- evaluate the expressions, and no record is written; otherwise the records are counted in user
---- space, with the same results. See docs/in-kernel.md.
+--- space, with the same results. The key `_stack` is the stack of an event, whose evsel needs
+--- `stack = true`. See docs/in-kernel.md.
 ---@param ev perilune.Evsel
 ---@param of perilune.CountOptions
 ---@return perilune.Kv

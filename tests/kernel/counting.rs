@@ -268,8 +268,7 @@ fn perilune(args: &[&str]) -> (Option<i32>, String) {
 fn what_needs_records_is_refused_or_counted_in_user_space() {
     can_count();
     for (args, why) in [
-        (&["-e", "sched:sched_switch", "-k", "_stack"][..], "its samples have options"),
-        (&["-e", "sched:sched_switch", "-k", "_time"], "`_time`"),
+        (&["-e", "sched:sched_switch", "-k", "_time"][..], "`_time`"),
         (&["-e", "sched:sched_switch/prev_comm ~ \"a*\"/"], "the filter 'prev_comm ~ \"a*\"'"),
         (&["-e", "sched:sched_switch//period=10/"], "its samples have options"),
         (&["-e", "cpu-clock"], "it is not a tracepoint"),

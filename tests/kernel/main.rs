@@ -18,6 +18,7 @@ mod container_names;
 mod containers;
 mod contrib;
 mod count_modes;
+mod counted_stacks;
 mod counted_tasks;
 mod counters;
 mod counting;
@@ -118,6 +119,7 @@ fn main() -> ExitCode {
         counters::tests(),
         execs::tests(),
         files::tests(),
+        counted_stacks::tests(),
         counted_tasks::tests(),
         counting::tests(),
         counting::filters::tests(),

@@ -26,6 +26,8 @@ pub enum KernelExpr {
     Text(RecordText),
     /// Text for the cgroup of the task.
     Cgroup(CgroupText),
+    /// The call chain.
+    Chain,
 }
 
 /// A part of an expression that a program in the kernel cannot evaluate.
@@ -49,6 +51,7 @@ impl KernelExpr {
             return Ok(KernelExpr::Cgroup(text));
         }
         match lowering.text(&tree) {
+            _ if matches!(&tree.kind, C::Name(name) if name == "_stack") => Ok(KernelExpr::Chain),
             Some(TextOperand::Record(text)) => Ok(KernelExpr::Text(text?)),
             Some(TextOperand::Literal(_)) => only("constant text"),
             None => {

@@ -3,18 +3,20 @@
 use std::collections::BTreeMap;
 
 use super::Reason;
+use crate::bpf::call_chain::{CHAIN_DEPTH_MAX, ChainShape};
 use crate::bpf::count::{CountLayout, CountedEvent, ScopedTask, SummedValue};
 use crate::bpf::key::{KeyPart, KeyShape};
 use crate::decode::format::Format;
 use crate::event::expr::in_kernel::KernelExpr;
 use crate::event::filter::split::{Condition, UserCondition};
-use crate::event::sampling::Sampling;
+use crate::event::sampling::{CallGraph, Sampling};
 use crate::run::request::{CountingPlace, RunOptions};
 use crate::script::evsel::role::{DeclaredCount, Role};
 use crate::script::host::Host;
 use crate::source::counting::{CountedRole, CountedTable, ProgramPlace};
 use crate::source::request::SourceRequest;
 use crate::symbol::RawTracepoints;
+use crate::sys::machine::sysctl;
 
 /// Why names of cgroups are read from records.
 pub(super) const LATE_NAMES: &str = "a cgroup that is removed before the report would have no name";
@@ -63,7 +65,8 @@ impl<'a> CountPlan<'a> {
                     true => format!("{}: {why}", self.roles[role].event.name),
                     false => why,
                 };
-                let planned = self.event(role, |format| self.counted(count, format, named));
+                let of = &self.roles[role];
+                let planned = self.event(role, |format| self.counted(count, format, (of, named)));
                 roles.push(planned.map_err(of_event)?);
             }
         }
@@ -71,6 +74,10 @@ impl<'a> CountPlan<'a> {
         let key = KeyShape::of(&first.counted.key);
         if roles.iter().any(|role| KeyShape::of(&role.counted.key) != key) {
             return Err("its keys differ in size or type".to_owned());
+        }
+        if key.chain().is_some() {
+            // Chains are those of records at the tracepoint: a raw one has other registers.
+            roles.iter_mut().for_each(|role| role.place = ProgramPlace::default());
         }
         // Each event of a table with a single one adds to all of its columns.
         let constants = match &roles[..] {
@@ -107,6 +114,8 @@ impl<'a> CountPlan<'a> {
             all_tasks: own.all_tasks,
             // `KernelExpr::parse` refuses an expression that reads one other than the cgroup.
             extra: own.extra,
+            // Without `_stack` in its key, a count does not need the chain.
+            stack: own.stack,
             ..Sampling::default()
         };
         if *own != plain {
@@ -160,7 +169,7 @@ impl<'a> CountPlan<'a> {
         &self,
         count: &DeclaredCount,
         format: &Format,
-        named: bool,
+        (role, named): (&Role, bool),
     ) -> Result<CountedEvent, Reason> {
         let lowered =
             |text: &String| KernelExpr::parse(text, format).map_err(|why| why.to_string());
@@ -178,6 +187,10 @@ impl<'a> CountPlan<'a> {
                     }
                     KeyPart::Cgroup(text)
                 }
+                KernelExpr::Chain if event.key.iter().any(is_chain) => {
+                    return Err("a key with two stacks".to_owned());
+                }
+                KernelExpr::Chain => KeyPart::Chain(chain(role)?),
             });
         }
         for (i, text) in count.sums.iter().enumerate() {
@@ -192,6 +205,26 @@ impl<'a> CountPlan<'a> {
             Some(_) => return Err("a name that is not of 16 bytes".to_owned()),
         }
         Ok(event)
+    }
+}
+
+fn is_chain(part: &KeyPart) -> bool {
+    matches!(part, KeyPart::Chain(_))
+}
+
+/// Returns the call chain of a role's event.
+fn chain(role: &Role) -> Result<ChainShape, Reason> {
+    let stack = role.sampling.stack.ok_or("its samples have no stack")?;
+    if stack.user() && stack.walk != CallGraph::FramePointers {
+        return Err("user stacks without frame pointers".to_owned());
+    }
+    let limit: Option<usize> = sysctl("kernel/perf_event_max_stack");
+    let depth = stack.depth.map_or(limit.unwrap_or(CHAIN_DEPTH_MAX), usize::from);
+    // Records of single system calls have the registers of user space, so their chains begin there.
+    let kernel = stack.kernel() && !role.event.name.starts_with("syscalls:");
+    match depth {
+        1..=CHAIN_DEPTH_MAX => Ok(ChainShape { kernel, user: stack.user(), depth }),
+        _ => Err(format!("stacks of up to {depth} frames")),
     }
 }
 

@@ -258,6 +258,7 @@ fn part(text: &str, format: &Format) -> Result<KeyPart, Reason> {
         KernelExpr::Integer(node, _) => KeyPart::Integer(node),
         KernelExpr::Text(text) => KeyPart::Text(text),
         KernelExpr::Cgroup(text) => KeyPart::Cgroup(text),
+        KernelExpr::Chain => return Err("a stack".to_owned()),
     })
 }
 
@@ -277,6 +278,7 @@ fn typed_integer(text: &str, format: &Format) -> Result<(IntegerNode, IntegerWid
     match KernelExpr::parse(text, format).map_err(|why| why.to_string())? {
         KernelExpr::Integer(node, width) => Ok((node, width)),
         KernelExpr::Text(_) | KernelExpr::Cgroup(_) => Err(format!("`{text}`, a text")),
+        KernelExpr::Chain => Err("a stack".to_owned()),
     }
 }
 

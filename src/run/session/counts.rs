@@ -153,7 +153,7 @@ impl SessionCounts {
                 (Some(true), Some(true)) if !is_on => {
                     match set.opened(host, &self.request, source, roles)? {
                         Some(opened) => {
-                            set.open.insert(opened).begin(&self.request.options, now)?;
+                            set.open.insert(opened).begin(host, &self.request.options, now)?;
                         }
                         None => recorded.extend(set.roles.iter().copied()),
                     }
@@ -186,7 +186,7 @@ impl SessionCounts {
             let Some(opened) = opened else {
                 return Ok(set.roles.iter().copied().collect());
             };
-            set.open.insert(opened).begin(&self.request.options, now)?;
+            set.open.insert(opened).begin(host, &self.request.options, now)?;
         }
         Ok(Vec::new())
     }

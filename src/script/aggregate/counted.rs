@@ -3,10 +3,18 @@
 use super::Aggregates;
 use super::body::KernelTarget;
 use crate::bpf::key::CgroupText;
+use crate::source::counted_chain::CountedChain;
 use crate::source::counted_row::{CountedRow, KeyValue};
+use crate::stack::OTHER;
 use crate::stat::strings::Strings;
 use crate::stat::sum::{I64_RANGE, Sum};
 use crate::stat::word::Word;
+
+/// Returns the id of a call chain; None is one that was not stored.
+pub(in crate::script) type StackOf<'a> = &'a dyn Fn(Option<&CountedChain>) -> u64;
+
+/// For keys without call chains.
+pub(super) const WITHOUT_STACKS: StackOf<'static> = &|_| OTHER;
 
 impl Aggregates {
     /// Returns the number of sums of a table to which rows can be added, and whether its rows have
@@ -18,23 +26,33 @@ impl Aggregates {
         Some((kv.sums(), kv.is_named()))
     }
 
-    /// Adds a row that the kernel has counted.
-    pub(in crate::script) fn add_counted(&self, table: usize, row: &CountedRow<'_>) {
+    /// Adds a row that the kernel has counted; `stack_of` returns the id of a call chain.
+    pub(in crate::script) fn add_counted(
+        &self,
+        table: usize,
+        row: &CountedRow<'_>,
+        stack_of: StackOf<'_>,
+    ) {
         let Some(declared) = self.one(table) else { return };
         let Some(KernelTarget::Rows(kv)) = declared.body.kernel_target() else { return };
-        let key = row.key.map(|key| self.words(key));
+        let key = row.key.map(|key| self.words_with(key, stack_of));
         let name = row.name.map(|name| self.0.strings.borrow_mut().intern(name));
         let sums: Vec<Sum> = row.sums.iter().map(|sum| Sum::whole(*sum)).collect();
         kv.borrow_mut().add_row(key.as_deref(), row.count, &sums, name);
     }
 
-    /// Returns the words of a key.
+    /// Returns the words of a key without call chains.
     pub(super) fn words(&self, key: &[KeyValue<'_>]) -> Vec<Word> {
+        self.words_with(key, WITHOUT_STACKS)
+    }
+
+    fn words_with(&self, key: &[KeyValue<'_>], stack_of: StackOf<'_>) -> Vec<Word> {
         let mut strings = self.0.strings.borrow_mut();
         let mut cgroups = self.0.shared.cgroups.borrow_mut();
         let word = |part: &KeyValue<'_>| match part {
             KeyValue::Integer(bits) => number(*bits, &mut strings),
             KeyValue::Text(text) => Word::string(strings.intern(text)),
+            KeyValue::Chain(chain) => Word::number(stack_of(*chain) as f64),
             KeyValue::Cgroup(id, CgroupText::Path) => {
                 Word::string(strings.intern(cgroups.path(*id)))
             }

@@ -2,6 +2,7 @@
 
 use super::Aggregates;
 use super::body::KernelTarget;
+use super::counted::WITHOUT_STACKS;
 use crate::script::evsel::declared_pairs::DeclaredPairs;
 use crate::source::counted_row::CountedRow;
 use crate::source::counting::pair_rows::{DelayRow, OpenStart, PairRow};
@@ -21,7 +22,7 @@ impl Aggregates {
             PairRow::Count { number, key, count } => {
                 if let Some(of) = pairs.counts.get(*number) {
                     let row = CountedRow { key: *key, count: *count, name: None, sums: &[] };
-                    self.add_counted(of.table, &row);
+                    self.add_counted(of.table, &row, WITHOUT_STACKS);
                 }
             }
         }

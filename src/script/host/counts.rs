@@ -6,6 +6,7 @@ use mlua::Function;
 
 use super::Host;
 use crate::script::evsel::role::DeclaredCount;
+use crate::source::counted_chain::CountedChain;
 use crate::source::counted_row::CountedRow;
 
 impl Host {
@@ -40,6 +41,24 @@ impl Host {
     /// Adds a row that the kernel has counted.
     pub fn add_counted(&mut self, table: usize, row: &CountedRow<'_>) {
         self.coverage.events += row.count;
-        self.aggregates.add_counted(table, row);
+        if row.has_truncated_chain() {
+            self.coverage.truncated += row.count;
+        }
+        let context = &self.context;
+        let stack_of =
+            |chain: Option<&CountedChain>| context.with(|all| all.stack_of_counted(chain));
+        self.aggregates.add_counted(table, row, &stack_of);
+    }
+
+    /// Prepares for rows with addresses of processes, which arrive after their events.
+    pub fn expect_counted_chains(&self) {
+        if let Some(programs) = self.context.programs() {
+            programs.borrow_mut().spaces.set_late_lookups(true);
+        }
+    }
+
+    /// Returns the time up to which all records were handled (`CLOCK_MONOTONIC`).
+    pub fn handled_ns(&self) -> u64 {
+        self.context.with(|context| context.handled_ns)
     }
 }

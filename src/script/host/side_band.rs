@@ -16,6 +16,7 @@ impl Host {
             let Some(programs) = &context.programs else { return };
             let mut programs = programs.borrow_mut();
             let now = || context.clock.clock_ns(side.time);
+            programs.spaces.set_time(now());
             let mut ended = None;
             // Cached lookups of its addresses are valid only for the mappings before.
             let stale = match side.what {
@@ -54,6 +55,11 @@ impl Host {
                 context.naming.borrow_mut().on_exit(space);
             }
         });
+    }
+
+    /// Notes that all records up to a time (`CLOCK_MONOTONIC`) have been handled.
+    pub(in crate::script) fn has_handled(&mut self, until_ns: u64) {
+        self.context.with(|context| context.handled_ns = until_ns);
     }
 
     /// Hands a change of a task, or a loss, to the output. Omits tasks that are not watched if the

@@ -251,6 +251,10 @@ impl Sink for Host {
         self.pass(batch, Host::handle);
     }
 
+    fn handed_over(&mut self, until_ns: u64) {
+        self.has_handled(until_ns);
+    }
+
     fn side(&mut self, side: SideBand<'_>) {
         self.follow(&side);
         self.record(&side);

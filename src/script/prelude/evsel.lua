@@ -172,6 +172,18 @@ local function compiled(list, e, kind, mixed)
   return f
 end
 
+--- Returns the names of the values of a key, and the arguments for the columns of a table: without
+--- a value for a column that is false.
+local function key_names(plan)
+  local names, columns = {}, {}
+  for i = 1, plan.keys do
+    local is_shown = plan.parameters[i].is == "key"
+    if is_shown then names[#names + 1] = "k" .. i end
+    columns[i] = is_shown and "k" .. i or "nil"
+  end
+  return concat(names, ", "), concat(columns, ", ")
+end
+
 --- Returns whether an event has a handler of the script. At a prompt, it is open with one that
 -- emits.
 function exports.is_handled(e) return e.handler and not e.emits end
@@ -204,11 +216,9 @@ function exports.count_by(rows, plan, ev, of)
   if #keys == 0 then
     error("count needs at least one key: kv { \"pid\" }:count(ev, { key = \"pid\" })", 3)
   end
-  local names = {}
-  for i = 1, #keys do names[i] = "k" .. i end
-  local list = concat(names, ", ")
-  local call = ("add(%s%s)"):format(list, #sums > 0 and ", values(e)" or "")
-  if of.name then call = ("if %s then rows:name(%s, label(e)) end"):format(call, list) end
+  local list, columns = key_names(plan)
+  local call = ("add(%s%s)"):format(columns, #sums > 0 and ", values(e)" or "")
+  if of.name then call = ("if %s then rows:name(%s, label(e)) end"):format(call, columns) end
   local make = loadstring(fill(COUNT, { keys = list, count = call }), "=perilune:count")
   exports.count_with(e, make(rows, rows:adding(first, #sums), compiled(keys, e, of.kind, mixed),
     #sums > 0 and compiled(sums, e, "number"), of.name and compiled({ of.name }, e, "text")))

@@ -36,6 +36,10 @@ impl Sink for Prompt {
         self.host.side(side);
     }
 
+    fn handed_over(&mut self, until_ns: u64) {
+        self.host.has_handled(until_ns);
+    }
+
     fn unwind(&mut self, stack: &UserStack<'_>, frames: &mut ChainBuilder<'_>) {
         self.host.unwind(stack, frames);
     }

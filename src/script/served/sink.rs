@@ -22,6 +22,10 @@ impl Sink for ServedMonitors {
         self.host.side(side);
     }
 
+    fn handed_over(&mut self, until_ns: u64) {
+        self.host.has_handled(until_ns);
+    }
+
     fn unwind(&mut self, stack: &UserStack<'_>, frames: &mut ChainBuilder<'_>) {
         self.host.unwind(stack, frames);
     }

@@ -44,6 +44,8 @@ pub(super) struct ExchangedTable {
     is_counting: bool,
     key_bytes: usize,
     value_bytes: usize,
+    /// Bytes that each key takes in other maps.
+    beside: usize,
 }
 
 /// The result of an exchange.
@@ -60,7 +62,17 @@ pub(super) struct Exchange {
 impl ExchangedTable {
     /// Creates an empty table.
     pub(super) fn create(key_bytes: usize, value_bytes: usize) -> Result<ExchangedTable, Refusal> {
-        let entries = ENTRIES_FIRST.min(entries_max(key_bytes, value_bytes) / 4).max(1);
+        ExchangedTable::create_beside(key_bytes, value_bytes, 0)
+    }
+
+    /// The same if each key takes `beside` bytes in other maps.
+    pub(super) fn create_beside(
+        key_bytes: usize,
+        value_bytes: usize,
+        beside: usize,
+    ) -> Result<ExchangedTable, Refusal> {
+        let most = entries_max(key_bytes + beside, value_bytes);
+        let entries = ENTRIES_FIRST.min(most / 4).max(1);
         let map = CountTable::create(key_bytes, value_bytes, entries)?;
         let active = BpfMap::create(BpfMapType::Array, 4, 1)?;
         active.set_number(0, NO_TABLE).map_err(|why| super::refused_by(&why))?;
@@ -75,7 +87,23 @@ impl ExchangedTable {
             is_counting: false,
             key_bytes,
             value_bytes,
+            beside,
         })
+    }
+
+    /// Returns whether programs use the table.
+    pub(super) fn is_counting(&self) -> bool {
+        self.is_counting
+    }
+
+    /// Returns the number of keys for which the map in use has room.
+    pub(super) fn entries(&self) -> usize {
+        self.map.entries()
+    }
+
+    /// Returns the index of the empty map and the number of keys for which it has room.
+    pub(super) fn spare(&self) -> Option<(u32, usize)> {
+        Some((1 - self.index, self.spare.as_ref()?.entries()))
     }
 
     /// Returns the descriptor of the array of maps that has both.
@@ -114,6 +142,12 @@ impl ExchangedTable {
     /// Passes each key since the last exchange with its values on all possible CPUs, and starts
     /// again without keys.
     pub(super) fn exchange(&mut self, each: &mut dyn FnMut(&[u8], &[u8])) -> io::Result<Exchange> {
+        let index = self.turn()?;
+        self.take(index, each)
+    }
+
+    /// Exchanges the maps. Returns the index of the one that no program uses any more.
+    pub(super) fn turn(&mut self) -> io::Result<u32> {
         let index = self.index;
         if self.is_counting {
             self.add_spare()?;
@@ -125,6 +159,16 @@ impl ExchangedTable {
                 std::mem::swap(spare, &mut self.map);
             }
         }
+        Ok(index)
+    }
+
+    /// Passes each key of the map at the index that [`ExchangedTable::turn`] has returned with its
+    /// values on all possible CPUs, and removes them.
+    pub(super) fn take(
+        &mut self,
+        index: u32,
+        each: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> io::Result<Exchange> {
         let old = self.spare.as_mut().filter(|_| self.is_counting).unwrap_or(&mut self.map);
         let (mut events, value_bytes) = (0, self.value_bytes);
         let keys = old.take_all(&mut |key, values| {
@@ -141,9 +185,13 @@ impl ExchangedTable {
         if !self.is_counting || self.map.entries() >= ENTRIES_EARLY {
             return Ok(false);
         }
+        Ok(is_nearly_full(self.keys()? as usize, self.map.entries()))
+    }
+
+    /// Returns the number of keys in the map in use.
+    pub(super) fn keys(&self) -> io::Result<u64> {
         let before = self.added_before[self.index as usize];
-        let keys = self.added_so_far(self.index)?.saturating_sub(before);
-        Ok(is_nearly_full(keys as usize, self.map.entries()))
+        Ok(self.added_so_far(self.index)?.saturating_sub(before))
     }
 
     fn added_so_far(&self, index: u32) -> io::Result<u64> {
@@ -174,7 +222,7 @@ impl ExchangedTable {
     /// that is like the last one, of which `rest` events had no room. Without memory for a larger
     /// one, it keeps its size.
     pub(super) fn grow(&mut self, last: &Exchange, rest: u64) {
-        let most = entries_max(self.key_bytes, self.value_bytes);
+        let most = entries_max(self.key_bytes + self.beside, self.value_bytes);
         let Some(has) = self.spare.as_ref().map(CountTable::entries) else { return };
         let in_use = self.map.entries();
         let wanted = last.entries_for_next(has, rest).min(8 * in_use.max(has)).min(most);

@@ -271,3 +271,52 @@ fn this_process_can_be_read() {
     assert_eq!(&*found.file.path, program.as_os_str().as_encoded_bytes());
     assert_ne!(found.file.identity, Identity::None);
 }
+
+#[test]
+fn a_late_lookup_finds_the_space_at_its_time() {
+    let mut spaces = silent();
+    let at = |spaces: &mut Spaces, time| spaces.set_time(time);
+    at(&mut spaces, 100);
+    spaces.on_fork(10, 10, 1);
+    at(&mut spaces, 200);
+    spaces.on_exec(10, 200);
+    spaces.on_mmap(10, &mapped(0x1000, 0x1000, "first"));
+    at(&mut spaces, 300);
+    spaces.on_exec(10, 300);
+    spaces.on_mmap(10, &mapped(0x1000, 0x1000, "second"));
+    let current = spaces.space_of(10);
+    assert_eq!(spaces.earlier_space_of(10, 300), None, "the current one");
+    let first = spaces.earlier_space_of(10, 299).unwrap();
+    assert!(spaces.look_up(first) && !spaces.look_up(first));
+    assert_eq!(list(&spaces, first)[0].3, "first");
+    let forked = spaces.earlier_space_of(10, 199).unwrap();
+    assert!(forked != first && forked != current);
+    assert_eq!(spaces.earlier_space_of(10, 50), Some(forked), "nothing older is known");
+    assert_eq!(spaces.earlier_space_of(11, 50), None, "an unknown process");
+}
+
+#[test]
+fn the_space_before_the_first_recorded_exec_is_unknown() {
+    let mut spaces = silent();
+    spaces.set_time(200);
+    spaces.on_exec(10, 200);
+    assert_eq!(spaces.earlier_space_of(10, 199), Some(Space::UNKNOWN));
+    assert_eq!(spaces.earlier_space_of(10, 200), None);
+}
+
+#[test]
+fn replaced_code_begins_a_space_before_it_is_looked_up_if_lookups_are_late() {
+    let mut spaces = silent();
+    spaces.set_late_lookups(true);
+    spaces.on_exec(10, 0);
+    spaces.set_time(5);
+    spaces.on_mmap(10, &mapped(0x1000, 0x1000, "a"));
+    spaces.on_mmap(10, &mapped(0x8000, 0x1000, "kept"));
+    spaces.set_time(9);
+    spaces.on_mmap(10, &mapped(0x1000, 0x1000, "b"));
+    let before = spaces.earlier_space_of(10, 8).unwrap();
+    assert_eq!(list(&spaces, before)[0].3, "a");
+    assert!(spaces.may_be_of_later(10, before, &[0x1010, 0x8010]), "both have code there");
+    assert!(!spaces.may_be_of_later(10, before, &[0x8010]), "it is the same code");
+    assert!(!spaces.may_be_of_later(10, before, &[0x1010, 0x5000]), "only one has code there");
+}

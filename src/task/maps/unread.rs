@@ -25,7 +25,7 @@ impl Spaces {
     }
 
     /// Reads the missing mappings from the process, or from its parent if it has ended.
-    fn complete(&mut self, space: Space) {
+    pub(super) fn complete(&mut self, space: Space) {
         let (mut from, at_ns) = (space, monotonic_ns());
         for _ in 0..GENERATIONS {
             let Some(entry) = self.entries.get(&from.0) else { return };
