@@ -2,7 +2,6 @@
 //! do not hide events from them.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use perilune::event::raw_tracepoint;
 
@@ -10,7 +9,6 @@ use crate::counting::{can_count, usual_refusal};
 use crate::live::{live_tests, skip_anywhere};
 use crate::load::{self, Load};
 use crate::paired::{is_exact, start};
-use crate::timelines::voluntary_switches;
 use crate::tool::{Run, Tool};
 
 live_tests! {
@@ -42,10 +40,13 @@ pub(crate) fn attached(tool: &Tool) -> Vec<String> {
     text.filter_map(name).collect()
 }
 
-/// Number of events by the values of the key.
+/// Number of events by the values of the key, over all intervals.
 pub(crate) fn by_key(run: &Run, column: &str, count: &str) -> BTreeMap<String, u64> {
-    let rows = run.of("row").filter(|row| row.get(column).is_some());
-    rows.map(|row| (row[column].to_string(), row[count].as_u64().unwrap_or(0))).collect()
+    let mut by_key = BTreeMap::new();
+    for row in run.of("row").filter(|row| row.get(column).is_some()) {
+        *by_key.entry(row[column].to_string()).or_default() += row[count].as_u64().unwrap_or(0);
+    }
+    by_key
 }
 
 /// Two tasks that wake each other and move between CPUs, and end.
@@ -87,34 +88,41 @@ fn fields_are_those_of_records() {
     for (event, names) in fields {
         assert!(raw_tracepoint::is_known(event));
         let (_, name) = event.split_once(':').expect("an event has a system");
+        // The kernel was observed to write no record of some events, without a count.
         for field in names.split(' ') {
-            // A kernel thread moves a task that runs.
-            let is_about = event == "sched:sched_migrate_task";
-            let load = if is_about { load::migrations(60) } else { wakes_and_moves() };
-            let pid = load.pid().to_string();
-            let filter = if is_about { format!("pid=={pid}") } else { String::new() };
-            let selector = format!("{event}/{filter}/key={field}/alias=count/");
-            let args = ["top", "-e", &selector, "-p", &pid];
-            let args = if is_about { &args[..3] } else { &args[..] };
-            let [kernel, user] = ["kernel", "user"].map(|place| start(place, args));
-            let at = attached(&kernel);
-            assert!(at.iter().any(|at| at == name), "{event} {field}: {at:?}");
-            assert!(attached(&user).is_empty());
-            load.run();
-            let [kernel, user] = [kernel, user].map(Tool::finish);
-            let is_whole = |run: &Run| run.coverage()["undelivered"] == 0;
-            let may_nest = event.starts_with("kmem:");
-            assert!(may_nest || is_whole(&kernel), "{event} {field}: {}", kernel.coverage());
-            kernel.is_complete();
-            if !is_whole(&kernel) || !is_whole(&user) {
-                continue;
-            }
-            user.is_complete();
-            let [counted, recorded] = [&kernel, &user].map(|run| by_key(run, field, "count"));
-            assert_eq!(counted, recorded, "{event} {field}");
-            assert!(counted.values().sum::<u64>() >= 20, "{event} {field}: {counted:?}");
+            let is_same = (0..5).any(|_| has_the_same_values(event, name, field));
+            assert!(is_same, "{event} {field}");
         }
     }
+}
+
+/// Counts a load by a field in both places at once. Returns whether the numbers are equal.
+fn has_the_same_values(event: &str, name: &str, field: &str) -> bool {
+    // A kernel thread moves a task that runs.
+    let is_about = event == "sched:sched_migrate_task";
+    let load = if is_about { load::migrations(60) } else { wakes_and_moves() };
+    let pid = load.pid().to_string();
+    let filter = if is_about { format!("pid=={pid}") } else { String::new() };
+    let selector = format!("{event}/{filter}/key={field}/alias=count/");
+    let args = ["top", "-e", &selector, "-p", &pid];
+    let args = if is_about { &args[..3] } else { &args[..] };
+    let [kernel, user] = ["kernel", "user"].map(|place| start(place, args));
+    let at = attached(&kernel);
+    assert!(at.iter().any(|at| at == name), "{event} {field}: {at:?}");
+    assert!(attached(&user).is_empty());
+    load.run();
+    let [kernel, user] = [kernel, user].map(Tool::finish);
+    let is_whole = |run: &Run| run.coverage()["undelivered"] == 0;
+    let may_nest = event.starts_with("kmem:");
+    assert!(may_nest || is_whole(&kernel), "{event} {field}: {}", kernel.coverage());
+    kernel.is_complete();
+    if !is_whole(&kernel) || !is_whole(&user) {
+        return false;
+    }
+    user.is_complete();
+    let [counted, recorded] = [&kernel, &user].map(|run| by_key(run, field, "count"));
+    assert!(counted.values().sum::<u64>() >= 20, "{event} {field}: {counted:?}");
+    counted == recorded
 }
 
 /// Runs `load` while a task on the same CPU makes system calls that another program counts. Returns
@@ -139,9 +147,7 @@ fn beside_another_program(load: Load, args: &[&str]) -> Run {
 fn wakeups_are_seen_while_another_program_runs() {
     const SLEEPS: u32 = 500;
     let (load, measured) = load::counted_sleeps(SLEEPS);
-    // It waits for its start.
-    std::thread::sleep(Duration::from_millis(50));
-    let before = voluntary_switches(load.pid());
+    let before = load.switches_until_it_waits();
     let run = beside_another_program(load, &["rundelay"]);
     is_exact(&run);
     let slept = measured.get(0) - before;

@@ -96,20 +96,12 @@ fn named(trace: &Trace) -> Vec<Named<'_>> {
 }
 
 /// Returns the number of voluntary switches of a task so far.
-pub(crate) fn voluntary_switches(pid: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it is alive");
-    let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
-    line.and_then(|count| count.trim().parse().ok()).expect("the kernel counts switches")
-}
-
 fn switches_and_wakeups_of_a_task_are_in_the_bundles() {
     let _busy = load::never_idle();
     const ROUNDS: u32 = 200;
     let (load, measured) = load::counted_sleeps(ROUNDS);
     let tid = load.pid().cast_signed();
-    // It waits for its start.
-    std::thread::sleep(Duration::from_millis(50));
-    let before = voluntary_switches(load.pid());
+    let before = load.switches_until_it_waits();
     let (trace, run) = traced(&["task-state", "-m", "8192"], load);
     run.is_complete();
     let slept = measured.get(0) - before;

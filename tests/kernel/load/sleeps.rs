@@ -1,7 +1,9 @@
 //! A workload of sleeps that measures each.
 
-use super::Load;
+use std::time::{Duration, Instant};
+
 use super::measured::{Measured, clock_ns};
+use super::{Load, PATIENCE};
 
 /// Sleeps `N` times, of different lengths from a millisecond. Stores the median, the 90th
 /// percentile and the sum of the sleeps' lengths in nanoseconds, measured around each call.
@@ -52,4 +54,25 @@ pub(crate) fn counted_sleeps(rounds: u32) -> (Load, Measured) {
         }
     });
     (load, measured)
+}
+
+impl Load {
+    /// Waits until the child sleeps until its start. Returns the number of its voluntary switches.
+    pub(crate) fn switches_until_it_waits(&self) -> u64 {
+        let status = || {
+            let file = format!("/proc/{}/status", self.pid());
+            std::fs::read_to_string(file).expect("it is alive")
+        };
+        let since = Instant::now();
+        loop {
+            let status = status();
+            let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
+            if field("State:").is_some_and(|state| state.trim().starts_with('S')) {
+                let count = field("voluntary_ctxt_switches:").map(str::trim);
+                return count.and_then(|count| count.parse().ok()).expect("a number of switches");
+            }
+            assert!(since.elapsed() < PATIENCE, "the workload does not wait");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
 }
