@@ -281,6 +281,16 @@ unsafe fn mapping(file: &File) -> io::Result<Mmap> {
     unsafe { Mmap::map(file) }
 }
 
+/// Maps a file that the kernel makes and never changes, such as `/sys/kernel/btf/vmlinux`.
+///
+/// # Errors
+/// The file cannot be opened, or the kernel does not map it.
+pub fn map_of_kernel(path: &Path) -> io::Result<Mmap> {
+    let file = File::open(path)?;
+    // SAFETY: the mapping is read-only and private, and the bytes do not change.
+    unsafe { MmapOptions::new().map_copy_read_only(&file) }
+}
+
 /// Creates an empty file in memory, to which no path leads.
 fn memory_file(name: &CStr) -> io::Result<File> {
     // `vm.memfd_noexec=2` requires the second flag, which kernels before 6.3 do not know.

@@ -2,6 +2,7 @@
 //! Documentation/bpf/btf.rst.
 
 use std::cell::OnceCell;
+use std::ops::Deref;
 
 use super::{BtfType, parts, text_at, u32_at};
 use crate::decode::ctypes::{
@@ -10,7 +11,7 @@ use crate::decode::ctypes::{
 
 /// BTF with an index of its types.
 pub struct BtfTypes {
-    bytes: Vec<u8>,
+    bytes: Box<dyn Deref<Target = [u8]>>,
     /// Position of each type, from type 1 on.
     positions: Vec<u32>,
     /// Position of the strings.
@@ -47,10 +48,11 @@ const STEPS_MAX: usize = 32;
 impl BtfTypes {
     /// Indexes BTF in this machine's byte order, up to the first malformed type; None if it is not
     /// BTF.
-    pub fn parse(bytes: Vec<u8>) -> Option<BtfTypes> {
+    pub fn parse(bytes: impl Deref<Target = [u8]> + 'static) -> Option<BtfTypes> {
         let (types, strings) = parts(&bytes)?;
         let (mut at, end, strings) = (types.start, types.end, strings.start);
-        let mut positions = Vec::new();
+        // Most types take more than this.
+        let mut positions = Vec::with_capacity(types.len() / 24);
         while positions.len() < TYPES_MAX
             && let Some(found) = bytes.get(at..end).and_then(BtfType::read)
             && at + found.size <= end
@@ -58,7 +60,7 @@ impl BtfTypes {
             positions.push(u32::try_from(at).ok()?);
             at += found.size;
         }
-        Some(BtfTypes { bytes, positions, strings, functions: OnceCell::new() })
+        Some(BtfTypes { bytes: Box::new(bytes), positions, strings, functions: OnceCell::new() })
     }
 
     fn ids(&self) -> impl Iterator<Item = u32> {

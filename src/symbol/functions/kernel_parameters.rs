@@ -1,12 +1,14 @@
 //! Parameters of the kernel's functions, from the description of its types (BTF).
 
 use std::cell::OnceCell;
+use std::path::Path;
 
 use anyhow::{Result, anyhow, bail};
 
 use crate::decode::btf::prototypes::BtfTypes;
 use crate::event::kind::function::typed::{TypedParameters, names_behind};
 use crate::event::kind::function::{CodeLocation, FunctionLocation, FunctionName, ProbeKind};
+use crate::sys::mapped_file::map_of_kernel;
 
 /// Types of the kernel without its modules.
 pub(super) const BTF: &str = "/sys/kernel/btf/vmlinux";
@@ -75,7 +77,11 @@ impl KernelParameters {
 
 /// Returns the types of the running kernel; None if it does not describe them.
 pub(in crate::symbol) fn kernel_types() -> Option<BtfTypes> {
-    BtfTypes::parse(std::fs::read(BTF).ok()?)
+    // It can be mapped since 6.16.
+    match map_of_kernel(Path::new(BTF)) {
+        Ok(file) => BtfTypes::parse(file),
+        Err(_) => BtfTypes::parse(std::fs::read(BTF).ok()?),
+    }
 }
 
 #[cfg(test)]
