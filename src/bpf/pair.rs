@@ -31,7 +31,7 @@ use layout::{PairCounter, PairLayout};
 use writer::{PairStack, PairWriter};
 
 /// File descriptors of the maps of a program.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct PairMaps {
     /// An array of maps: the two tables.
     pub tables: i32,

@@ -23,6 +23,17 @@ pub struct RawTracepoint {
     pub record: ArgumentRecord,
     /// Whether it may happen in an interrupt that hits its own program, which then misses it.
     pub nests: bool,
+    /// Whether it may happen in an interrupt that hits a program.
+    interrupts: bool,
+    /// Whether an interrupt may hit its program.
+    is_interruptible: bool,
+}
+
+impl RawTracepoint {
+    /// Returns whether it may happen while a program of the other one runs on the CPU.
+    pub fn may_interrupt(&self, other: &RawTracepoint) -> bool {
+        self.interrupts && other.is_interruptible
+    }
 }
 
 /// Where the value of a field is.
@@ -47,8 +58,27 @@ use Source::{Argument, Extended, Member, Request, Sectors, SwitchState};
 type KnownTracepoint = (&'static str, usize, &'static [(&'static str, Source)]);
 
 /// Systems whose events do not happen in an interrupt that hits a program at the same event:
-/// interrupts are off, or none raises it.
+/// interrupts are off, or none raises it. A task that wakes itself, with interrupts on, is the rare
+/// exception; what is missed then is counted.
 const UNNESTED: &[&str] = &["sched", "task", "raw_syscalls"];
+
+/// Events that do not happen in interrupts.
+const OF_TASKS: &[&str] = &[
+    "sched:sched_switch",
+    "sched:sched_wakeup_new",
+    "sched:sched_process_fork",
+    "task:task_rename",
+    "raw_syscalls:sys_enter",
+    "raw_syscalls:sys_exit",
+];
+
+/// Events that happen while interrupts are off, with the lock of a run queue or of a task.
+const UNINTERRUPTED: &[&str] = &[
+    "sched:sched_switch",
+    "sched:sched_wakeup_new",
+    "sched:sched_migrate_task",
+    "sched:sched_stat_runtime",
+];
 
 /// The CPU of a task: since 5.16, and before.
 const CPU: &[&str] = &["thread_info.cpu", "cpu"];
@@ -191,7 +221,13 @@ pub fn find(types: &BtfTypes, event: &str, format: &Format) -> Option<RawTracepo
         fields.iter().filter_map(|(name, source)| known.field(format.field(name)?, source));
     let record = ArgumentRecord { fields: fields.collect() };
     let nests = !UNNESTED.contains(&system);
-    Some(RawTracepoint { type_id: tracepoint.id, record, nests })
+    Some(RawTracepoint {
+        type_id: tracepoint.id,
+        record,
+        nests,
+        interrupts: !OF_TASKS.contains(&event),
+        is_interruptible: !UNINTERRUPTED.contains(&event),
+    })
 }
 
 /// The arguments of a tracepoint.
@@ -322,5 +358,37 @@ fn size_of(types: &BtfTypes, type_: u32) -> Option<usize> {
         TypeShape::Int { size, .. } => size.try_into().ok(),
         TypeShape::Pointer(_) => Some(8),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tracepoint(event: &str) -> RawTracepoint {
+        RawTracepoint {
+            type_id: 1,
+            record: ArgumentRecord::default(),
+            nests: false,
+            interrupts: !OF_TASKS.contains(&event),
+            is_interruptible: !UNINTERRUPTED.contains(&event),
+        }
+    }
+
+    #[test]
+    fn events_in_interrupts_hit_programs_that_run_with_interrupts_on() {
+        let hits = |one, other| tracepoint(one).may_interrupt(&tracepoint(other));
+        let (switch, wakeup, enter) =
+            ("sched:sched_switch", "sched:sched_wakeup", "raw_syscalls:sys_enter");
+        assert!(hits(wakeup, enter) && hits("kmem:kfree", "kmem:kmalloc"));
+        assert!(!hits(wakeup, switch) && !hits(switch, wakeup) && !hits(switch, enter));
+        assert!(!hits(enter, "raw_syscalls:sys_exit") && !hits(enter, wakeup));
+    }
+
+    #[test]
+    fn each_name_of_a_list_is_a_known_tracepoint() {
+        for event in OF_TASKS.iter().chain(UNINTERRUPTED) {
+            assert!(is_known(event), "{event}");
+        }
     }
 }

@@ -67,6 +67,17 @@ pub struct ProgramPlace {
     pub only_raw: bool,
 }
 
+impl ProgramPlace {
+    /// Returns whether the event may happen while a program at the other place runs on the CPU.
+    /// Programs of perf events exclude each other.
+    pub fn may_interrupt(&self, other: &ProgramPlace) -> bool {
+        match (&self.raw, &other.raw) {
+            (Some(raw), Some(other)) => raw.may_interrupt(other),
+            _ => true,
+        }
+    }
+}
+
 /// A table and the events that are counted in it.
 pub struct CountedTable {
     /// The layout of its keys and values.

@@ -11,11 +11,12 @@ use crate::load::{self, Load};
 use crate::paired::{is_exact, start};
 use crate::tool::{Run, Tool};
 
-live_tests! {
+live_tests! { alone: [
     fields_are_those_of_records,
     wakeups_are_seen_while_another_program_runs,
     forks_are_seen_while_another_program_runs,
-}
+    programs_that_could_interrupt_each_other_are_not_at_raw_tracepoints,
+] }
 
 /// Ends the test if this kernel has no raw tracepoints with known records.
 fn can_use_arguments() {
@@ -88,16 +89,24 @@ fn fields_are_those_of_records() {
     for (event, names) in fields {
         assert!(raw_tracepoint::is_known(event));
         let (_, name) = event.split_once(':').expect("an event has a system");
-        // The kernel was observed to write no record of some events, without a count.
         for field in names.split(' ') {
-            let is_same = (0..5).any(|_| has_the_same_values(event, name, field));
-            assert!(is_same, "{event} {field}");
+            // A kernel was observed to write no record of some events, sometimes without a count.
+            let runs = (0..5).filter_map(|_| compared(event, name, field));
+            let mut different = None;
+            for run in runs {
+                different = run.err();
+                if different.is_none() {
+                    break;
+                }
+            }
+            assert_eq!(different, None, "{event} {field}");
         }
     }
 }
 
-/// Counts a load by a field in both places at once. Returns whether the numbers are equal.
-fn has_the_same_values(event: &str, name: &str, field: &str) -> bool {
+/// Counts a load by a field in both places at once. Returns None if events are missing, and the
+/// numbers if they differ.
+fn compared(event: &str, name: &str, field: &str) -> Option<Result<(), String>> {
     // A kernel thread moves a task that runs.
     let is_about = event == "sched:sched_migrate_task";
     let load = if is_about { load::migrations(60) } else { wakes_and_moves() };
@@ -117,12 +126,13 @@ fn has_the_same_values(event: &str, name: &str, field: &str) -> bool {
     assert!(may_nest || is_whole(&kernel), "{event} {field}: {}", kernel.coverage());
     kernel.is_complete();
     if !is_whole(&kernel) || !is_whole(&user) {
-        return false;
+        return None;
     }
     user.is_complete();
     let [counted, recorded] = [&kernel, &user].map(|run| by_key(run, field, "count"));
     assert!(counted.values().sum::<u64>() >= 20, "{event} {field}: {counted:?}");
-    counted == recorded
+    let is_same = counted == recorded;
+    Some(is_same.then_some(()).ok_or_else(|| format!("{counted:?}, in records {recorded:?}")))
 }
 
 /// Runs `load` while a task on the same CPU makes system calls that another program counts. Returns
@@ -151,7 +161,8 @@ fn wakeups_are_seen_while_another_program_runs() {
     let run = beside_another_program(load, &["rundelay"]);
     is_exact(&run);
     let slept = measured.get(0) - before;
-    assert!(slept >= u64::from(SLEEPS), "{slept}");
+    // A timer may expire before the task sleeps.
+    assert!(slept >= u64::from(SLEEPS * 9 / 10), "{slept}");
     let wakeups = run.sum("calls", "after", "wakeup");
     assert_eq!(wakeups, slept + 1, "the start is a wakeup, too: {}", run.coverage());
 }
@@ -168,4 +179,29 @@ fn forks_are_seen_while_another_program_runs() {
     let forks: u64 = by_key(&run, "prio", "forks").values().sum();
     assert!(forks >= u64::from(FORKS), "{forks}: {}", run.stderr);
     assert!(!run.stderr.contains("fork or exec event"), "{}", run.stderr);
+}
+
+fn programs_that_could_interrupt_each_other_are_not_at_raw_tracepoints() {
+    can_use_arguments();
+    let calls = "raw_syscalls:sys_enter//key=_cpu/";
+    let exits = "raw_syscalls:sys_exit//key=_cpu/";
+    let wakings = "sched:sched_waking//key=_cpu/";
+    let raw = |args: &[&str], place: &str| {
+        let tool = start(place, args);
+        let mut names = attached(&tool);
+        names.sort();
+        tool.finish().is_complete();
+        names
+    };
+    let both = format!("{calls},{exits}");
+    assert_eq!(raw(&["top", "-e", &both], "kernel"), ["sys_enter", "sys_exit"]);
+    let mixed = format!("{calls},{wakings}");
+    assert_eq!(raw(&["top", "-e", &mixed], "kernel"), [""; 0]);
+    let pairs = ["multi-trace", "-e", calls, "-e", exits];
+    assert_eq!(raw(&pairs, "auto"), ["sys_enter", "sys_exit"]);
+    let ends = format!("{exits},{wakings}");
+    let pairs = ["multi-trace", "-e", calls, "-e", &ends];
+    assert_eq!(raw(&pairs, "kernel"), [""; 0]);
+    // From records.
+    assert_eq!(raw(&pairs, "auto"), [""; 0]);
 }

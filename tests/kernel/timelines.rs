@@ -105,7 +105,8 @@ fn switches_and_wakeups_of_a_task_are_in_the_bundles() {
     let (trace, run) = traced(&["task-state", "-m", "8192"], load);
     run.is_complete();
     let slept = measured.get(0) - before;
-    assert!(slept >= u64::from(ROUNDS), "{slept}");
+    // A timer may expire before the task sleeps.
+    assert!(slept >= u64::from(ROUNDS * 9 / 10), "{slept}");
     let away = |event: &&FtraceEvent| {
         let switch = event.sched_switch();
         let state = switch.prev_state();

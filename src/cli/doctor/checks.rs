@@ -307,15 +307,16 @@ fn symbols(machine: &MachineFacts) -> Check {
     }
 }
 
-/// Checks for BTF. No monitor needs it, since tracepoints describe themselves; some print formats
-/// use it, and the user may want to know whether tools that need it work here.
+/// Checks for BTF. No monitor needs it, since tracepoints describe themselves; programs at raw
+/// tracepoints and some print formats use it.
 fn types(machine: &MachineFacts) -> Check {
     match machine.btf {
-        true => Check::new("BTF", CheckState::Ok, "present; some print formats use its names"),
+        true => Check::new("BTF", CheckState::Ok, "present; for raw tracepoints and print formats"),
         false => Check::new(
             "BTF",
             CheckState::Missing,
-            "no /sys/kernel/btf/vmlinux: some print formats cannot be evaluated",
+            "no /sys/kernel/btf/vmlinux: some print formats cannot be evaluated, and rundelay \
+             measures from records by default",
         ),
     }
 }

@@ -113,7 +113,7 @@ impl MachineFacts {
             idle: idle(tracefs.as_ref().ok(), &facts.online),
             symbols: symbols(),
             kptr_restrict: machine::sysctl("kernel/kptr_restrict"),
-            btf: std::fs::File::open("/sys/kernel/btf/vmlinux").is_ok(),
+            btf: std::fs::metadata("/sys/kernel/btf/vmlinux").is_ok_and(|file| file.len() > 0),
             monitors,
             tracing,
             facts,

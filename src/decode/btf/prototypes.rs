@@ -294,7 +294,7 @@ mod tests {
         assert_eq!(member(&types, 6, "n").unwrap().bits, Some(bits));
         assert_eq!(types.prototype("g"), None);
         assert_eq!((types.shape(0), types.shape(99)), (None, None));
-        assert!(BtfTypes::parse(b"none".to_vec()).is_none());
+        assert!(BtfTypes::parse(&b"none"[..]).is_none());
     }
 
     #[test]

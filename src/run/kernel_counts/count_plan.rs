@@ -75,8 +75,10 @@ impl<'a> CountPlan<'a> {
         if roles.iter().any(|role| KeyShape::of(&role.counted.key) != key) {
             return Err("its keys differ in size or type".to_owned());
         }
-        if key.chain().is_some() {
-            // Chains are those of records at the tracepoint: a raw one has other registers.
+        // Chains are those of records at the tracepoint: a raw one has other registers.
+        if key.chain().is_some()
+            || may_mix(&roles.iter().map(|role| &role.place).collect::<Vec<_>>())
+        {
             roles.iter_mut().for_each(|role| role.place = ProgramPlace::default());
         }
         // Each event of a table with a single one adds to all of its columns.
@@ -206,6 +208,14 @@ impl<'a> CountPlan<'a> {
         }
         Ok(event)
     }
+}
+
+/// Returns whether one of these programs may run in the middle of another one. Programs of one
+/// table change the same values, which takes several instructions.
+pub(super) fn may_mix(places: &[&ProgramPlace]) -> bool {
+    let others = |i: usize| places.iter().enumerate().filter(move |(other, _)| *other != i);
+    let mut all = places.iter().enumerate();
+    all.any(|(i, one)| others(i).any(|(_, other)| one.may_interrupt(other)))
 }
 
 fn is_chain(part: &KeyPart) -> bool {

@@ -1,13 +1,14 @@
 //! Plans which pairs of a script the kernel measures.
 
 use super::Reason;
-use super::count_plan::{CountPlan, LATE_NAMES};
+use super::count_plan::{CountPlan, LATE_NAMES, may_mix};
 use crate::bpf::count::{CountedEvent, ScopedTask};
 use crate::bpf::integer::{IntegerNode, IntegerWidth};
 use crate::bpf::key::{KeyPart, KeyShape};
 use crate::bpf::pair::layout::PairLayout;
 use crate::bpf::pair::{
-    self, EndedThread, PairCount, PairDrop, PairFinish, PairPart, PairStart, RowPart,
+    self, EndedThread, PairCount, PairDrop, PairFinish, PairMaps, PairPart, PairStart, PairedEvent,
+    RowPart,
 };
 use crate::decode::format::Format;
 use crate::event::catalog;
@@ -111,9 +112,7 @@ impl CountPlan<'_> {
         let may_miss = !is_of_calls(&event.name) && *event.name != *SWITCH;
         role.place.only_raw = side.value.is_none() && self.is_auto() && may_miss;
         if role.place.only_raw && role.place.raw.as_ref().is_none_or(|raw| raw.nests) {
-            return Err(
-                "it may hit another BPF program and be missed; use --where kernel".to_owned()
-            );
+            return Err(MAY_BE_MISSED.to_owned());
         }
         if side.once && role.counted.cpus.is_some() {
             return Err("an earlier start may have ended on another CPU".to_owned());
@@ -221,6 +220,7 @@ impl PairPlan<'_> {
         if !pair::fits(&self.layout) {
             return Err("its keys are too large".to_owned());
         }
+        self.place_programs()?;
         let mut ends = Vec::new();
         if self.declared.threads {
             ends.push((tracepoint(EXIT)?, EndedThread::Current));
@@ -234,6 +234,46 @@ impl PairPlan<'_> {
         Ok(PairTable { layout: self.layout, is_by_cpu, roles: self.roles, ends })
     }
 }
+
+impl PairPlan<'_> {
+    /// Decides whether the programs run at raw tracepoints.
+    fn place_programs(&mut self) -> Result<(), Reason> {
+        let places: Vec<_> = self.roles.iter().map(|role| &role.role.place).collect();
+        if may_mix(&places) && !self.has_separate_requests() {
+            self.roles.iter_mut().for_each(|role| role.role.place.raw = None);
+        }
+        let layout = &self.layout;
+        for PairRole { role, part } in self.roles.iter().filter(|role| role.role.place.only_raw) {
+            let paired = PairedEvent { event: role.counted.clone(), part: part.clone() };
+            let code = || paired.program(layout, PairMaps::default(), |_, _| {});
+            match &role.place.raw {
+                None => return Err(format!("{}: {MAY_BE_MISSED}", role.event.name)),
+                Some(raw) if code().and_then(|code| raw.record.before(&code)).is_none() => {
+                    let why = "it reads a field that has no fixed place at the raw tracepoint";
+                    return Err(format!("{}: {why}; use --where kernel", role.event.name));
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether the events are those of block requests, whose programs do not change the
+    /// same values: no request is issued and completed at once, and each part has one program.
+    fn has_separate_requests(&self) -> bool {
+        let is_of_block = |role: &PairRole| role.role.event.name.starts_with("block:");
+        let parts: Vec<_> =
+            self.roles.iter().map(|role| std::mem::discriminant(&role.part)).collect();
+        let has_one_each = (1..parts.len()).all(|i| !parts[..i].contains(&parts[i]));
+        !self.layout.in_place
+            && self.declared.counts.is_empty()
+            && has_one_each
+            && self.roles.iter().all(is_of_block)
+    }
+}
+
+/// Why an event is not paired in the kernel by default.
+const MAY_BE_MISSED: &str = "it may hit another BPF program and be missed; use --where kernel";
 
 /// Returns whether an event only happens where no program runs on the CPU.
 fn is_of_calls(name: &str) -> bool {

@@ -57,22 +57,28 @@ pub(crate) fn counted_sleeps(rounds: u32) -> (Load, Measured) {
 }
 
 impl Load {
-    /// Waits until the child sleeps until its start. Returns the number of its voluntary switches.
+    /// Waits until the child has slept for some time, until its start. Returns the number of its
+    /// voluntary switches.
     pub(crate) fn switches_until_it_waits(&self) -> u64 {
-        let status = || {
+        let asleep = || {
             let file = format!("/proc/{}/status", self.pid());
-            std::fs::read_to_string(file).expect("it is alive")
+            let status = std::fs::read_to_string(file).expect("it is alive");
+            let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
+            let is_asleep = field("State:").is_some_and(|state| state.trim().starts_with('S'));
+            let count = field("voluntary_ctxt_switches:").map(str::trim);
+            let count = count.and_then(|count| count.parse::<u64>().ok());
+            is_asleep.then(|| count.expect("a number of switches"))
         };
         let since = Instant::now();
         loop {
-            let status = status();
-            let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
-            if field("State:").is_some_and(|state| state.trim().starts_with('S')) {
-                let count = field("voluntary_ctxt_switches:").map(str::trim);
-                return count.and_then(|count| count.parse().ok()).expect("a number of switches");
+            let before = asleep();
+            std::thread::sleep(Duration::from_millis(50));
+            if let Some(count) = before
+                && asleep() == before
+            {
+                return count;
             }
             assert!(since.elapsed() < PATIENCE, "the workload does not wait");
-            std::thread::sleep(Duration::from_millis(1));
         }
     }
 }
