@@ -117,10 +117,12 @@ fn switches_and_wakeups_of_a_task_are_in_the_bundles() {
     };
     assert_eq!(ftrace(&trace).filter(away).count() as u64, slept);
     let back = ftrace(&trace).filter(|event| event.sched_switch().next_pid() == tid).count() as u64;
-    assert!(back >= slept, "{back} of {slept}");
+    // This kernel may write no record of some events, which it counts.
+    let missing = run.coverage()["undelivered"].as_u64().unwrap_or_default();
+    assert!(back + missing >= slept, "{back} of {slept}: {}", run.coverage());
     let woken = ftrace(&trace).filter(|event| event.sched_wakeup().pid() == tid).count() as u64;
     // The first wakeup starts it.
-    assert_eq!(woken, slept + 1);
+    assert!(woken <= slept + 1 && woken + missing > slept, "{woken}: {}", run.coverage());
     let known = trace.packet.iter().flat_map(|packet| &packet.process_tree().threads);
     assert!(known.clone().any(|thread| thread.tid() == tid), "{}", known.count());
     let system = trace.packet.iter().find(|packet| packet.has_system_info()).expect("one packet");
