@@ -5,9 +5,9 @@
 -- --instead adds a table of the tasks that ran during the wait on the CPU where the task ran after
 -- it; `(idle)` is the time until an idle CPU reacted. After a migration, a part of the wait was
 -- on another CPU.
--- The kernel measures without records, but for --than, --heatmap, --instead and --cgroup. From
--- records, all scheduler events of the machine are read, also with -p, --cgroup or a COMMAND: a
--- wakeup comes from another task. The losses shown are then those of all these events.
+-- Since Linux 6.7, the kernel measures without records. --than, --heatmap, --instead, --cgroup, -C
+-- and globs of --filter need records. All scheduler events of the machine are then read, also with
+-- -p or a COMMAND, because a wakeup comes from another task; the losses are those of all of them.
 --   perilune rundelay -i 1000
 --   perilune rundelay --than 10ms --filter 'nginx*' --perins
 --   perilune rundelay --than 10ms --detail=samecpu

@@ -3,7 +3,7 @@
 //!
 //! The places of members are those of the running kernel, from its types. A tracepoint whose number
 //! of arguments is not the expected one is not used, nor a field whose members the kernel does not
-//! have. Source: include/trace/events/sched.h and its kin.
+//! have. Source: sched.h, task.h, syscalls.h, kmem.h and block.h in include/trace/events.
 
 use std::cell::OnceCell;
 use std::rc::Rc;
@@ -188,8 +188,8 @@ const OPERATIONS: &[(&str, u8)] = &[
     ("REQ_OP_DISCARD", b'D'),
     ("REQ_OP_SECURE_ERASE", b'D'),
 ];
-/// Those of operations on zones, where `rwbs` has [`WITH_ZONES`] bytes: the change that gave them
-/// letters made it longer.
+/// Those of operations on zones. The change of the kernel that gave them letters also made `rwbs`
+/// longer, to [`WITH_ZONES`] bytes.
 const ZONE_OPERATIONS: &[(&str, u8)] = &[
     ("REQ_OP_ZONE_APPEND", b'Z'),
     ("REQ_OP_ZONE_RESET", b'Z'),
@@ -198,6 +198,7 @@ const ZONE_OPERATIONS: &[(&str, u8)] = &[
     ("REQ_OP_ZONE_OPEN", b'Z'),
     ("REQ_OP_ZONE_CLOSE", b'Z'),
 ];
+/// Least size of `rwbs` in bytes where operations on zones have letters.
 const WITH_ZONES: usize = 10;
 
 /// Returns whether a tracepoint of this name may have a known record.

@@ -4,9 +4,9 @@
 //! To read a table, its two maps are exchanged (`exchange`). The values that are read and removed
 //! then are exact, and the next interval starts from zero.
 //!
-//! A program hangs on the tracepoint, on all CPUs, as long as the perf event that holds it is open.
-//! That event is never enabled, so no record is written for it. Nothing is pinned: the kernel
-//! removes events, programs and maps with the process, however that ends.
+//! A program stays attached to the tracepoint, on all CPUs, as long as the file that holds it is
+//! open: a perf event that is never enabled, or a raw tracepoint (`held_program`). Nothing is
+//! pinned: the kernel removes events, programs and maps with the process, however that ends.
 
 mod chains;
 mod exchange;
@@ -69,7 +69,8 @@ pub struct ProgramPlace {
 
 impl ProgramPlace {
     /// Returns whether the event may happen while a program at the other place runs on the CPU.
-    /// Programs of perf events exclude each other.
+    /// Also true if one of them has no raw tracepoint: the programs of their table must then all
+    /// belong to perf events, which exclude each other.
     pub fn may_interrupt(&self, other: &ProgramPlace) -> bool {
         match (&self.raw, &other.raw) {
             (Some(raw), Some(other)) => raw.may_interrupt(other),

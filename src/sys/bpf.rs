@@ -300,8 +300,8 @@ impl BpfProgram {
         Ok(unsafe { owned(fd) })
     }
 
-    /// Returns how often it did not run because another program ran on the same CPU, or because it
-    /// ran itself at a raw tracepoint; 0 before 5.12.
+    /// Returns how often it did not run because another program ran on the same CPU, or, at a raw
+    /// tracepoint, because it was running there itself; 0 before 5.12.
     ///
     /// # Errors
     /// The kernel refuses the call.

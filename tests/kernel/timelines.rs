@@ -95,7 +95,6 @@ fn named(trace: &Trace) -> Vec<Named<'_>> {
     all
 }
 
-/// Returns the number of voluntary switches of a task so far.
 fn switches_and_wakeups_of_a_task_are_in_the_bundles() {
     let _busy = load::never_idle();
     const ROUNDS: u32 = 200;

@@ -1,7 +1,7 @@
 //! Fields of records of block requests, from `struct request`.
 //!
-//! Source: `block_rq_issue` and its kin in include/trace/events/block.h; `blk_fill_rwbs()` in
-//! kernel/trace/blktrace.c.
+//! Source: `block_rq_issue`, `block_rq_complete` and `block_rq_requeue` in
+//! include/trace/events/block.h; `blk_fill_rwbs()` in kernel/trace/blktrace.c.
 
 use super::super::assembler::BpfRegister::*;
 use super::super::assembler::{AccessSize, Assembler, BpfAlu, JumpIf};
@@ -51,6 +51,7 @@ const MINOR_BITS: i32 = 20;
 const SECTOR_SHIFT: i32 = 9;
 /// `REQ_OP_MASK`.
 const OPERATION: i32 = 0xff;
+
 impl RequestField {
     /// Sets R3 to the field. R1 has the arguments; R2 to R5 are overwritten.
     pub(super) fn compute(self, code: &mut Assembler, at: &RequestLayout) {

@@ -79,7 +79,7 @@ impl BtfTypes {
     /// Returns the first type of a kind and a name.
     fn named(&self, kind: u32, name: &str) -> Option<u32> {
         let (name, strings) = ([name, "\0"].concat(), self.strings());
-        // The kind first: most strings are far from each other.
+        // Compares the kind first: a name is elsewhere in memory, so reading it is slow.
         let is_named = |id: &u32| {
             let at = || strings.get(self.word(*id, 0)? as usize..);
             self.kind(*id) == Some(kind) && at().is_some_and(|own| own.starts_with(name.as_bytes()))
@@ -87,8 +87,8 @@ impl BtfTypes {
         self.ids().find(is_named)
     }
 
-    /// Returns the type of the tracepoint of this name, without its system; None if it is not one
-    /// of the kernel without its modules.
+    /// Returns the type of the tracepoint of this name, without its system; None if this BTF has
+    /// none.
     pub fn tracepoint(&self, name: &str) -> Option<TracepointType> {
         let name = ["btf_trace_", name].concat();
         let id = self.named(TYPEDEF, &name)?;
