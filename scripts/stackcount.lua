@@ -1,7 +1,7 @@
 --- Counts the call chains that lead to an event, such as a function, the most frequent first.
 -- --sum adds up an expression over the fields of the event instead, as bytes. -k adds a column:
--- the same chain has a row for each value. The table contains the first --rows chains; JSON, CSV
--- and the flame graph contain all.
+-- the same chain has a row for each value. The table, JSON and CSV contain the first --rows chains,
+-- the flame graph contains all.
 -- A stack is a list of functions, the innermost first. A program or library that was built without
 -- frame pointers needs --call-graph dwarf.
 --   perilune stackcount -e kprobe:submit_bio -i 1000

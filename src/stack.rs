@@ -109,7 +109,7 @@ impl Stacks {
     fn add(&mut self, space: Space, chain: &[u64], hash: u64) -> u64 {
         let room = self.bytes() + size_of_val(chain) + OVERHEAD <= self.bound;
         if !room || self.next >= ID_MAX {
-            return self.other();
+            return self.other(1);
         }
         let id = self.next;
         self.next += 1;
@@ -122,9 +122,9 @@ impl Stacks {
         id
     }
 
-    /// Returns [`OTHER`], and counts it.
-    pub fn other(&mut self) -> u64 {
-        self.overflowed += 1;
+    /// Returns [`OTHER`], and counts it for this many events.
+    pub fn other(&mut self, events: u64) -> u64 {
+        self.overflowed += events;
         OTHER
     }
 

@@ -242,10 +242,11 @@ impl RunContext {
         self.owners.of(slot).map_or_else(|| self.space_now(slot.pid), |owner| owner.space)
     }
 
-    /// Returns the id of a call chain that the kernel has counted; None is one that was not stored.
-    pub(super) fn stack_of_counted(&self, chain: Option<&CountedChain>) -> u64 {
+    /// Returns the id of a call chain that the kernel has counted, of this many events; None is one
+    /// that was not stored.
+    pub(super) fn stack_of_counted(&self, chain: Option<&CountedChain>, events: u64) -> u64 {
         let mut stacks = self.stacks.borrow_mut();
-        let Some(chain) = chain else { return stacks.other() };
+        let Some(chain) = chain else { return stacks.other(events) };
         let Some(programs) = self.programs.as_ref().filter(|_| chain.process != 0) else {
             return stacks.intern(&chain.words, || Space::UNKNOWN);
         };
@@ -254,7 +255,7 @@ impl RunContext {
         let (process, at_ns) = (chain.process, chain.first_ns);
         match programs.borrow_mut().space_at(process, at_ns, &addresses) {
             Some(space) => stacks.intern(&chain.words, || space),
-            None => stacks.other(),
+            None => stacks.other(events),
         }
     }
 

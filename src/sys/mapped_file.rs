@@ -281,13 +281,17 @@ unsafe fn mapping(file: &File) -> io::Result<Mmap> {
     unsafe { Mmap::map(file) }
 }
 
-/// Maps a file that the kernel makes and never changes, such as `/sys/kernel/btf/vmlinux`.
+/// The types of the running kernel (BTF), without its modules.
+pub const KERNEL_TYPES: &str = "/sys/kernel/btf/vmlinux";
+
+/// Maps [`KERNEL_TYPES`].
 ///
 /// # Errors
-/// The file cannot be opened, or the kernel does not map it.
-pub fn map_of_kernel(path: &Path) -> io::Result<Mmap> {
-    let file = File::open(path)?;
-    // SAFETY: the mapping is read-only and private, and the bytes do not change.
+/// The file cannot be opened, or the kernel does not map it: it does since 6.16.
+pub fn map_kernel_types() -> io::Result<Mmap> {
+    let file = File::open(KERNEL_TYPES)?;
+    sigbus::read_as_zeros();
+    // SAFETY: the mapping is read-only and private, and the kernel does not change the bytes.
     unsafe { MmapOptions::new().map_copy_read_only(&file) }
 }
 

@@ -21,6 +21,10 @@ use crate::sys::machine::sysctl;
 /// Why names of cgroups are read from records.
 pub(super) const LATE_NAMES: &str = "a cgroup that is removed before the report would have no name";
 
+/// Why user stacks are read from records.
+const USER_STACKS: &str = "user stacks of programs that replace each other quickly may lose their names; use --where \
+     kernel";
+
 /// The decision, event by event.
 pub(super) struct CountPlan<'a> {
     pub(super) roles: &'a [Role],
@@ -192,7 +196,13 @@ impl<'a> CountPlan<'a> {
                 KernelExpr::Chain if event.key.iter().any(is_chain) => {
                     return Err("a key with two stacks".to_owned());
                 }
-                KernelExpr::Chain => KeyPart::Chain(chain(role)?),
+                KernelExpr::Chain => {
+                    let chain = chain(role)?;
+                    if self.is_auto() && chain.user {
+                        return Err(USER_STACKS.to_owned());
+                    }
+                    KeyPart::Chain(chain)
+                }
             });
         }
         for (i, text) in count.sums.iter().enumerate() {

@@ -45,8 +45,9 @@ impl Host {
             self.coverage.truncated += row.count;
         }
         let context = &self.context;
-        let stack_of =
-            |chain: Option<&CountedChain>| context.with(|all| all.stack_of_counted(chain));
+        let stack_of = |chain: Option<&CountedChain>| {
+            context.with(|all| all.stack_of_counted(chain, row.count))
+        };
         self.aggregates.add_counted(table, row, &stack_of);
     }
 

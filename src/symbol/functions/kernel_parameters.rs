@@ -1,17 +1,16 @@
 //! Parameters of the kernel's functions, from the description of its types (BTF).
 
 use std::cell::OnceCell;
-use std::path::Path;
 
 use anyhow::{Result, anyhow, bail};
 
 use crate::decode::btf::prototypes::BtfTypes;
 use crate::event::kind::function::typed::{TypedParameters, names_behind};
 use crate::event::kind::function::{CodeLocation, FunctionLocation, FunctionName, ProbeKind};
-use crate::sys::mapped_file::map_of_kernel;
+use crate::sys::mapped_file::{KERNEL_TYPES, map_kernel_types};
 
 /// Types of the kernel without its modules.
-pub(super) const BTF: &str = "/sys/kernel/btf/vmlinux";
+pub(super) const BTF: &str = KERNEL_TYPES;
 
 /// Why no types are known.
 pub(super) const NO_TYPES: &str =
@@ -78,7 +77,7 @@ impl KernelParameters {
 /// Returns the types of the running kernel; None if it does not describe them.
 pub(in crate::symbol) fn kernel_types() -> Option<BtfTypes> {
     // It can be mapped since 6.16.
-    match map_of_kernel(Path::new(BTF)) {
+    match map_kernel_types() {
         Ok(file) => BtfTypes::parse(file),
         Err(_) => BtfTypes::parse(std::fs::read(BTF).ok()?),
     }

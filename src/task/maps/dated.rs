@@ -5,7 +5,7 @@ use super::{MappingOrigin, Spaces};
 use crate::base::report::frame::Space;
 
 /// Maximum number of earlier spaces of a process that are visited.
-const EARLIER_MAX: usize = 64;
+const EARLIER_MAX: usize = 1024;
 
 impl Spaces {
     /// Sets the time of the records that are handled next (`CLOCK_MONOTONIC`).
@@ -31,8 +31,9 @@ impl Spaces {
         let current = spaces.next()?;
         let last = spaces.last().unwrap_or(current);
         let entry = self.entries.get(&last.0)?;
-        // The program before an exec whose mappings were never read.
-        if entry.begun_ns > at_ns && entry.origin == MappingOrigin::Complete {
+        // The program before an exec whose mappings were never read, or one too far back.
+        let is_unread = entry.origin == MappingOrigin::Complete || entry.previous.is_some();
+        if entry.begun_ns > at_ns && is_unread {
             return Some(Space::UNKNOWN);
         }
         (last != current).then_some(last)
@@ -50,8 +51,10 @@ impl Spaces {
             let mut is_other = false;
             let all = addresses.iter().all(|address| {
                 let now = code(later, *address);
-                is_other |= now != code(space, *address);
-                now.is_some()
+                let then = code(space, *address);
+                is_other |= now != then;
+                // An address that neither has, as of a wrong frame pointer, decides nothing.
+                now.is_some() || then.is_none()
             });
             all && is_other
         })
