@@ -22,8 +22,7 @@ use crate::sys::machine::sysctl;
 pub(super) const LATE_NAMES: &str = "a cgroup that is removed before the report would have no name";
 
 /// Why user stacks are read from records.
-const USER_STACKS: &str = "user stacks of programs that replace each other quickly may lose their names; use --where \
-     kernel";
+const USER_STACKS: &str = "the names of user stacks may be lost if programs last milliseconds";
 
 /// The decision, event by event.
 pub(super) struct CountPlan<'a> {
