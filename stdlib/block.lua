@@ -65,8 +65,8 @@ function block.measure_requests(opt, times, spread, ended)
         local request = requests:close(place(e.dev, e.sector), e)
         if request then ended(request, e) end
       end
-      local handlers = { { complete, completed },
-        { issue, function(e) requests:open(place(e.dev, e.sector), e, kind(e)) end } }
+      local function issued(e) requests:open(place(e.dev, e.sector), e, kind(e)) end
+      local handlers = { { complete, completed }, { issue, issued } } ---@type table[]
       if requeue then
         handlers[3] = { requeue, function(e) requests:close(place(e.dev, e.sector), e) end }
       end
