@@ -130,7 +130,7 @@ fn a_mapping_has_the_build_id_of_its_file() {
     let (source, program) = (folder.path().join("b.c"), folder.path().join("b"));
     let code = "__attribute__((noinline)) long busy_loop(long n)
         { volatile long x = 0; while (n--) x += n; return x; }
-        int main(void) { return busy_loop(100000000) & 0; }";
+        int main(void) { return busy_loop(400000000) & 0; }";
     fs::write(&source, code).expect("the source can be written");
     let built = std::process::Command::new("cc")
         .args(["-O1", "-Wl,--build-id", "-o"])
