@@ -7,13 +7,14 @@
 
 pub mod request;
 
+use std::rc::Rc;
+
 use super::assembler::BpfRegister::{self, *};
 use super::assembler::{AccessSize, Assembler, BpfAlu, JumpIf, Label};
 use super::expression::STACK;
-use super::key::WORD;
+use super::map_access::WORD;
 use super::memory_use::MemoryUse;
-use request::{RequestField, RequestLayout};
-use std::rc::Rc;
+use request::{RequestField, RequestLayout, SECTOR_SHIFT};
 
 /// The fields of a record that are known from arguments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -128,7 +129,7 @@ impl ArgumentField {
             ArgumentValue::Sectors(of) => {
                 load_argument(code, R3, of);
                 code.copy_low(R3, R3);
-                code.alu_constant(BpfAlu::ShiftRight, R3, 9);
+                code.alu_constant(BpfAlu::ShiftRight, R3, SECTOR_SHIFT);
                 self.store_number(code, to)?;
             }
             ArgumentValue::Request(field, ref layout) => {

@@ -44,7 +44,7 @@ pub struct ChainShape {
 pub struct ChainMaps {
     /// An array of maps: the chains of each of the two tables.
     pub tables: i32,
-    /// An array per CPU with one element of [`ChainShape::memory_bytes`] for this program.
+    /// An array per CPU with one element of [`ChainShape::memory_bytes`].
     pub memory: i32,
     /// The first value of the hash.
     pub seed: u64,

@@ -16,8 +16,8 @@ use super::expression::{
     CGROUP_AT, CONTEXT, CPU_AT, ExpressionWriter, PROCESS_AT, PROGRAM_STACK, THREAD, UNDEFINED,
 };
 use super::integer::{IntegerNode, IntegerWidth};
-use super::key::{KeyPart, KeyShape, WORD, add_chain, store_chain, store_parts};
-pub(super) use super::map_access::{INDEX_AT, NO_EXIST, TABLE_AT, look_up, look_up_at};
+use super::key::{KeyPart, KeyShape, add_chain, store_chain, store_parts};
+use super::map_access::{INDEX_AT, NO_EXIST, TABLE_AT, WORD, look_up, look_up_at, table_key};
 use super::record_text::{COMM_WORDS, RecordText};
 use super::task_scope::TaskScope;
 
@@ -326,19 +326,14 @@ pub(super) fn find_row(
     added: i32,
     found: Label,
 ) {
-    let arguments = |code: &mut Assembler| {
-        code.copy(R1, R8);
-        code.copy(R2, R10);
-        code.add_constant(R2, key_at.into());
-    };
-    arguments(code);
+    table_key(code, key_at);
     code.call(BpfHelper::MapLookup);
     code.jump_if(JumpIf::Unequal, R0, 0, found);
     let value_at = key_at - value_bytes as i16;
     for at in (value_at..key_at).step_by(WORD) {
         code.store_constant(AccessSize::B8, R10, at, 0);
     }
-    arguments(code);
+    table_key(code, key_at);
     code.copy(R3, R10);
     code.add_constant(R3, value_at.into());
     code.set(R4, NO_EXIST);
@@ -348,7 +343,7 @@ pub(super) fn find_row(
     code.jump_if(JumpIf::Unequal, R0, 0, known);
     increment(code, added, 0);
     code.place(known);
-    arguments(code);
+    table_key(code, key_at);
     code.call(BpfHelper::MapLookup);
     code.jump_if(JumpIf::Unequal, R0, 0, found);
 }

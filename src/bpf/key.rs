@@ -5,7 +5,7 @@ use super::assembler::{AccessSize, Assembler, BpfHelper, JumpIf, Label};
 use super::call_chain::{CHAIN_WORDS, ChainMaps, ChainShape};
 use super::expression::ExpressionWriter;
 use super::integer::IntegerNode;
-pub(super) use super::map_access::WORD;
+use super::map_access::{WORD, table_key};
 use super::record_text::RecordText;
 
 /// A part of a key.
@@ -162,9 +162,7 @@ pub(super) fn add_chain(
     [found, no_room]: [Label; 2],
 ) {
     let Some((_, offset)) = shape.chain() else { return };
-    code.copy(R1, R8);
-    code.copy(R2, R10);
-    code.add_constant(R2, key_at.into());
+    table_key(code, key_at);
     code.call(BpfHelper::MapLookup);
     code.jump_if(JumpIf::Unequal, R0, 0, found);
     maps.add(code, key_at + offset as i16, key_at - WORD as i16, no_room);

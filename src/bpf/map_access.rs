@@ -1,4 +1,4 @@
-//! Access to the elements of arrays from a program.
+//! Access to the elements of maps from a program.
 
 use super::assembler::BpfRegister::*;
 use super::assembler::{AccessSize, Assembler, BpfHelper};
@@ -25,4 +25,11 @@ pub(super) fn look_up_at(code: &mut Assembler, map: i32, index_at: i16) {
     code.copy(R2, R10);
     code.add_constant(R2, index_at.into());
     code.call(BpfHelper::MapLookup);
+}
+
+/// Sets R1 to the table in R8, and R2 to the key at an offset from R10.
+pub(super) fn table_key(code: &mut Assembler, key_at: i16) {
+    code.copy(R1, R8);
+    code.copy(R2, R10);
+    code.add_constant(R2, key_at.into());
 }

@@ -5,6 +5,8 @@
 //! of arguments is not the expected one is not used, nor a field whose members the kernel does not
 //! have. Source: sched.h, task.h, syscalls.h, kmem.h and block.h in include/trace/events.
 
+mod request;
+
 use std::cell::OnceCell;
 use std::rc::Rc;
 
@@ -21,18 +23,36 @@ pub struct RawTracepoint {
     pub type_id: u32,
     /// The fields of its record that are known from its arguments.
     pub record: ArgumentRecord,
-    /// Whether it may happen in an interrupt that hits its own program, which then misses it.
-    pub nests: bool,
-    /// Whether it may happen in an interrupt that hits a program.
-    interrupts: bool,
-    /// Whether an interrupt may hit its program.
-    is_interruptible: bool,
+    /// Where it happens.
+    pub context: EventContext,
 }
 
-impl RawTracepoint {
+/// Where a tracepoint happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventContext {
+    /// In tasks, with interrupts on.
+    Task,
+    /// In tasks, with interrupts off.
+    UninterruptedTask,
+    /// In tasks and interrupts, with interrupts off: a run queue or a task is locked.
+    Locked,
+    /// As [`EventContext::Locked`], but for a task that wakes itself, with interrupts on. That is
+    /// rare, and what a program misses then is counted.
+    Wakeup,
+    /// Anywhere.
+    Any,
+}
+
+impl EventContext {
+    /// Returns whether it may happen in an interrupt that hits its own program, which then misses
+    /// it.
+    pub fn nests(self) -> bool {
+        self == Any
+    }
+
     /// Returns whether it may happen while a program of the other one runs on the CPU.
-    pub fn may_interrupt(&self, other: &RawTracepoint) -> bool {
-        self.interrupts && other.is_interruptible
+    pub fn may_interrupt(self, other: EventContext) -> bool {
+        matches!(self, Locked | Wakeup | Any) && matches!(other, Task | Wakeup | Any)
     }
 }
 
@@ -40,9 +60,10 @@ impl RawTracepoint {
 enum Source {
     /// An argument.
     Argument(u8),
-    /// A member of the structure to which an argument points: the first of these paths that exists.
-    Member(u8, &'static [&'static str]),
-    /// The lower half of such a member, or all of it if it has 4 bytes, as a number of 8 bytes.
+    /// A member of the structure to which an argument points, at a path.
+    Member(u8, &'static str),
+    /// The lower half of a member, or all of it if it has 4 bytes, as a number of 8 bytes: the
+    /// first of these that exists.
     Extended(u8, &'static [&'static str]),
     /// An argument that is a number of bytes, in sectors.
     Sectors(u8),
@@ -52,87 +73,72 @@ enum Source {
     SwitchState,
 }
 
+use EventContext::{Any, Locked, Task, UninterruptedTask, Wakeup};
 use Source::{Argument, Extended, Member, Request, Sectors, SwitchState};
 
-/// A tracepoint: its event, the number of its arguments, and the fields of its record.
-type KnownTracepoint = (&'static str, usize, &'static [(&'static str, Source)]);
+/// A tracepoint: its event, where it happens, the number of its arguments, and the fields of its
+/// record.
+type KnownTracepoint = (&'static str, EventContext, usize, &'static [(&'static str, Source)]);
 
-/// Systems whose events do not happen in an interrupt that hits a program at the same event:
-/// interrupts are off, or none raises it. A task that wakes itself, with interrupts on, is the rare
-/// exception; what is missed then is counted.
-const UNNESTED: &[&str] = &["sched", "task", "raw_syscalls"];
-
-/// Events that do not happen in interrupts.
-const OF_TASKS: &[&str] = &[
-    "sched:sched_switch",
-    "sched:sched_wakeup_new",
-    "sched:sched_process_fork",
-    "task:task_rename",
-    "raw_syscalls:sys_enter",
-    "raw_syscalls:sys_exit",
-];
-
-/// Events that happen while interrupts are off, with the lock of a run queue or of a task.
-const UNINTERRUPTED: &[&str] = &[
-    "sched:sched_switch",
-    "sched:sched_wakeup_new",
-    "sched:sched_migrate_task",
-    "sched:sched_stat_runtime",
-];
-
-/// The CPU of a task: since 5.16, and before.
-const CPU: &[&str] = &["thread_info.cpu", "cpu"];
+/// The CPU of a task.
+const CPU: &str = "thread_info.cpu";
 
 /// The tracepoints. The end of a thread and the execution of a program are not among them: programs
 /// that count these events must run before those that follow the tasks.
 const KNOWN: &[KnownTracepoint] = &[
     (
         "sched:sched_switch",
+        UninterruptedTask,
         4,
         &[
-            ("prev_comm", Member(1, &["comm"])),
-            ("prev_pid", Member(1, &["pid"])),
-            ("prev_prio", Member(1, &["prio"])),
+            ("prev_comm", Member(1, "comm")),
+            ("prev_pid", Member(1, "pid")),
+            ("prev_prio", Member(1, "prio")),
             ("prev_state", SwitchState),
-            ("next_comm", Member(2, &["comm"])),
-            ("next_pid", Member(2, &["pid"])),
-            ("next_prio", Member(2, &["prio"])),
+            ("next_comm", Member(2, "comm")),
+            ("next_pid", Member(2, "pid")),
+            ("next_prio", Member(2, "prio")),
         ],
     ),
-    ("sched:sched_wakeup", 1, WAKEUP),
-    ("sched:sched_wakeup_new", 1, WAKEUP),
-    ("sched:sched_waking", 1, WAKEUP),
+    ("sched:sched_wakeup", Wakeup, 1, WAKEUP),
+    ("sched:sched_wakeup_new", UninterruptedTask, 1, WAKEUP),
+    ("sched:sched_waking", Wakeup, 1, WAKEUP),
     (
         "sched:sched_migrate_task",
+        Locked,
         2,
         &[
-            ("comm", Member(0, &["comm"])),
-            ("pid", Member(0, &["pid"])),
-            ("prio", Member(0, &["prio"])),
+            ("comm", Member(0, "comm")),
+            ("pid", Member(0, "pid")),
+            ("prio", Member(0, "prio")),
             ("orig_cpu", Member(0, CPU)),
             ("dest_cpu", Argument(1)),
         ],
     ),
     (
         "sched:sched_stat_runtime",
+        Locked,
         2,
-        &[("comm", Member(0, &["comm"])), ("pid", Member(0, &["pid"])), ("runtime", Argument(1))],
+        &[("comm", Member(0, "comm")), ("pid", Member(0, "pid")), ("runtime", Argument(1))],
     ),
     (
         "sched:sched_process_fork",
+        Task,
         2,
-        &[("parent_pid", Member(0, &["pid"])), ("child_pid", Member(1, &["pid"]))],
+        &[("parent_pid", Member(0, "pid")), ("child_pid", Member(1, "pid"))],
     ),
-    ("task:task_rename", 2, &[]),
-    ("raw_syscalls:sys_enter", 2, &[("id", Argument(1))]),
+    ("task:task_rename", Task, 2, &[]),
+    ("raw_syscalls:sys_enter", Task, 2, &[("id", Argument(1))]),
     (
         "raw_syscalls:sys_exit",
+        Task,
         2,
         &[("id", Extended(0, &["orig_ax", "syscallno"])), ("ret", Argument(1))],
     ),
-    ("kmem:kmalloc", 6, ALLOCATION),
+    ("kmem:kmalloc", Any, 6, ALLOCATION),
     (
         "kmem:kmem_cache_alloc",
+        Any,
         5,
         &[
             ("call_site", Argument(0)),
@@ -142,16 +148,17 @@ const KNOWN: &[KnownTracepoint] = &[
             ("node", Argument(4)),
         ],
     ),
-    ("kmem:kfree", 2, ALLOCATION),
-    ("kmem:kmem_cache_free", 3, ALLOCATION),
-    ("block:block_rq_issue", 1, REQUEST),
-    ("block:block_rq_requeue", 1, REQUEST),
+    ("kmem:kfree", Any, 2, ALLOCATION),
+    ("kmem:kmem_cache_free", Any, 3, ALLOCATION),
+    ("block:block_rq_issue", Any, 1, REQUEST),
+    ("block:block_rq_requeue", Any, 1, REQUEST),
     (
         "block:block_rq_complete",
+        Any,
         3,
         &[
             ("dev", Request(RequestField::Device)),
-            ("sector", Member(0, &["__sector"])),
+            ("sector", Member(0, "__sector")),
             ("nr_sector", Sectors(2)),
             ("rwbs", Request(RequestField::Kind)),
         ],
@@ -174,32 +181,11 @@ const REQUEST: &[(&str, Source)] = &[
 ];
 
 const WAKEUP: &[(&str, Source)] = &[
-    ("comm", Member(0, &["comm"])),
-    ("pid", Member(0, &["pid"])),
-    ("prio", Member(0, &["prio"])),
+    ("comm", Member(0, "comm")),
+    ("pid", Member(0, "pid")),
+    ("prio", Member(0, "prio")),
     ("target_cpu", Member(0, CPU)),
 ];
-
-/// First letters of `rwbs` by operation.
-const OPERATIONS: &[(&str, u8)] = &[
-    ("REQ_OP_READ", b'R'),
-    ("REQ_OP_WRITE", b'W'),
-    ("REQ_OP_FLUSH", b'F'),
-    ("REQ_OP_DISCARD", b'D'),
-    ("REQ_OP_SECURE_ERASE", b'D'),
-];
-/// Those of operations on zones. The change of the kernel that gave them letters also made `rwbs`
-/// longer, to [`WITH_ZONES`] bytes.
-const ZONE_OPERATIONS: &[(&str, u8)] = &[
-    ("REQ_OP_ZONE_APPEND", b'Z'),
-    ("REQ_OP_ZONE_RESET", b'Z'),
-    ("REQ_OP_ZONE_RESET_ALL", b'Z'),
-    ("REQ_OP_ZONE_FINISH", b'Z'),
-    ("REQ_OP_ZONE_OPEN", b'Z'),
-    ("REQ_OP_ZONE_CLOSE", b'Z'),
-];
-/// Least size of `rwbs` in bytes where operations on zones have letters.
-const WITH_ZONES: usize = 10;
 
 /// Returns whether a tracepoint of this name may have a known record.
 pub fn is_known(event: &str) -> bool {
@@ -209,34 +195,27 @@ pub fn is_known(event: &str) -> bool {
 /// Returns the tracepoint of an event; None if its record is not known, or if this kernel is not as
 /// expected.
 pub fn find(types: &BtfTypes, event: &str, format: &Format) -> Option<RawTracepoint> {
-    let (_, count, fields) = KNOWN.iter().find(|(name, ..)| *name == event)?;
-    let (system, name) = event.split_once(':')?;
+    let (_, context, count, fields) = KNOWN.iter().find(|(name, ..)| *name == event)?;
+    let (_, name) = event.split_once(':')?;
     let tracepoint = types.tracepoint(name)?;
     if tracepoint.arguments.len() != *count {
         return None;
     }
-    let has_zones = format.field("rwbs").is_some_and(|field| field.size >= WITH_ZONES);
-    let types_of = &tracepoint.arguments[..];
-    let known = KnownArguments { types, types_of, has_zones, request: OnceCell::new() };
+    let rwbs = format.field("rwbs");
+    let known =
+        KnownArguments { types, types_of: &tracepoint.arguments, rwbs, request: OnceCell::new() };
     let fields =
         fields.iter().filter_map(|(name, source)| known.field(format.field(name)?, source));
     let record = ArgumentRecord { fields: fields.collect() };
-    let nests = !UNNESTED.contains(&system);
-    Some(RawTracepoint {
-        type_id: tracepoint.id,
-        record,
-        nests,
-        interrupts: !OF_TASKS.contains(&event),
-        is_interruptible: !UNINTERRUPTED.contains(&event),
-    })
+    Some(RawTracepoint { type_id: tracepoint.id, record, context: *context })
 }
 
 /// The arguments of a tracepoint.
 struct KnownArguments<'a> {
     types: &'a BtfTypes,
     types_of: &'a [u32],
-    /// Whether records name the operations on zones.
-    has_zones: bool,
+    /// The field of the record with the kind of a request.
+    rwbs: Option<&'a Field>,
     request: OnceCell<Option<Rc<RequestLayout>>>,
 }
 
@@ -249,8 +228,8 @@ impl KnownArguments<'_> {
                 let size = size_of(self.types, self.type_of(*index)?)?;
                 (size == field.size).then_some(ArgumentValue::Argument(i16::from(*index)))?
             }
-            Member(of, paths) => {
-                let at = paths.iter().find_map(|path| self.member(*of, path, field))?;
+            Member(of, path) => {
+                let at = self.member(*of, path, field)?;
                 ArgumentValue::Member { of: i16::from(*of), at }
             }
             Extended(of, paths) => {
@@ -279,7 +258,8 @@ impl KnownArguments<'_> {
                 if *of == RequestField::Kind {
                     bytes = 1;
                 }
-                let layout = self.request.get_or_init(|| self.request_layout().map(Rc::new));
+                let layout = || request::layout(self.types, self.type_of(0)?, self.rwbs?.size);
+                let layout = self.request.get_or_init(|| layout().map(Rc::new));
                 is_expected.then_some(ArgumentValue::Request(*of, layout.clone()?))?
             }
             SwitchState => {
@@ -309,35 +289,6 @@ impl KnownArguments<'_> {
         };
         fits.then_some(at)
     }
-
-    /// Returns the layout of the request in the first argument.
-    fn request_layout(&self) -> Option<RequestLayout> {
-        let request = self.type_of(0)?;
-        // Each with its size in bytes.
-        let member = |pointer, name: &str, size| {
-            let (at, type_) = place(self.types, pointer, name)?;
-            (size_of(self.types, type_)? == size).then_some(at)
-        };
-        let (queue, to_queue) = place(self.types, request, "q")?;
-        let (disk, to_disk) = place(self.types, to_queue, "disk")?;
-        let operation = |name: &str| self.types.enumerator("req_op", name);
-        let zones: &[_] = if self.has_zones { ZONE_OPERATIONS } else { &[] };
-        let letters = OPERATIONS.iter().chain(zones);
-        let letters = letters.filter_map(|(name, letter)| Some((operation(name)?, *letter)));
-        let preflush = self.types.enumerator("req_flag_bits", "__REQ_PREFLUSH")?;
-        Some(RequestLayout {
-            queue,
-            disk,
-            major: member(to_disk, "major", 4)?,
-            minor: member(to_disk, "first_minor", 4)?,
-            flags: member(request, "cmd_flags", 4)?,
-            sector: member(request, "__sector", 8)?,
-            bytes: member(request, "__data_len", 4)?,
-            preflush: 1i32.checked_shl(preflush.try_into().ok()?)?,
-            driver: [operation("REQ_OP_DRV_IN")?, operation("REQ_OP_DRV_OUT")?],
-            letters: letters.collect(),
-        })
-    }
 }
 
 /// Returns the offset and the type of a member, at a path of names in the structure to which a
@@ -366,30 +317,14 @@ fn size_of(types: &BtfTypes, type_: u32) -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn tracepoint(event: &str) -> RawTracepoint {
-        RawTracepoint {
-            type_id: 1,
-            record: ArgumentRecord::default(),
-            nests: false,
-            interrupts: !OF_TASKS.contains(&event),
-            is_interruptible: !UNINTERRUPTED.contains(&event),
-        }
-    }
-
     #[test]
     fn events_in_interrupts_hit_programs_that_run_with_interrupts_on() {
-        let hits = |one, other| tracepoint(one).may_interrupt(&tracepoint(other));
+        let context = |event: &str| KNOWN.iter().find(|(name, ..)| *name == event).unwrap().1;
+        let hits = |one, other| context(one).may_interrupt(context(other));
         let (switch, wakeup, enter) =
             ("sched:sched_switch", "sched:sched_wakeup", "raw_syscalls:sys_enter");
         assert!(hits(wakeup, enter) && hits("kmem:kfree", "kmem:kmalloc"));
         assert!(!hits(wakeup, switch) && !hits(switch, wakeup) && !hits(switch, enter));
         assert!(!hits(enter, "raw_syscalls:sys_exit") && !hits(enter, wakeup));
-    }
-
-    #[test]
-    fn each_name_of_a_list_is_a_known_tracepoint() {
-        for event in OF_TASKS.iter().chain(UNINTERRUPTED) {
-            assert!(is_known(event), "{event}");
-        }
     }
 }

@@ -73,7 +73,7 @@ impl ProgramPlace {
     /// belong to perf events, which exclude each other.
     pub fn may_interrupt(&self, other: &ProgramPlace) -> bool {
         match (&self.raw, &other.raw) {
-            (Some(raw), Some(other)) => raw.may_interrupt(other),
+            (Some(raw), Some(other)) => raw.context.may_interrupt(other.context),
             _ => true,
         }
     }
@@ -95,7 +95,7 @@ pub fn refusal() -> Option<Refusal> {
     let name = Some(RecordText::Comm);
     let counted = CountedEvent { key, sums: vec![sum], name, ..CountedEvent::default() };
     let load = || -> Result<BpfProgram, Refusal> {
-        let mut table = OpenTable::create(&layout, TaskScope::default())?;
+        let table = OpenTable::create(&layout, TaskScope::default())?;
         let code = table.program(&layout, &counted, &[])?;
         BpfProgram::load(BpfProgramType::Tracepoint, &code)
     };
@@ -252,7 +252,7 @@ impl OpenTable {
         let (key_bytes, value_bytes) = (layout.key.bytes(), layout.value_bytes());
         let chain = layout.key.chain().map(|(part, _)| part);
         let beside = chain.map_or(0, ChainTables::bytes);
-        let table = ExchangedTable::create_beside(key_bytes, value_bytes, beside)?;
+        let table = ExchangedTable::create(key_bytes, value_bytes, beside)?;
         Ok(OpenTable {
             reader: RowReader::new(layout.clone()),
             chains: chain.map(|part| ChainTables::create(part, &table)).transpose()?,
@@ -277,7 +277,7 @@ impl OpenTable {
     }
 
     fn program(
-        &mut self,
+        &self,
         layout: &CountLayout,
         counted: &CountedEvent,
         filters: &[BoundFilter],
@@ -289,12 +289,7 @@ impl OpenTable {
             rest: self.rest.number(),
             undefined: self.undefined.number(),
             scope: self.scope,
-            chains: self
-                .chains
-                .as_mut()
-                .map(ChainTables::of_program)
-                .transpose()?
-                .unwrap_or_default(),
+            chains: self.chains.as_ref().map(ChainTables::maps).unwrap_or_default(),
         };
         let code = counted.program(layout, maps, |code, fail| check(code, fail, filters));
         code.ok_or_else(|| refused(libc::E2BIG))

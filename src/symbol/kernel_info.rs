@@ -9,6 +9,7 @@ use super::KernelSymbols;
 use crate::base::text::unescape::unescape;
 use crate::decode::btf::Enumerators;
 use crate::decode::print::{KernelData, Symbol};
+use crate::sys::mapped_file::KERNEL_TYPES;
 
 /// The running kernel.
 pub struct RunningKernel {
@@ -40,7 +41,7 @@ impl KernelData for RunningKernel {
 
     fn enumerator(&self, name: &str) -> Option<i64> {
         // Without BTF, the few formats that need it are shown as `name=value`.
-        let read = || std::fs::read("/sys/kernel/btf/vmlinux").unwrap_or_default();
+        let read = || std::fs::read(KERNEL_TYPES).unwrap_or_default();
         self.enumerators.get_or_init(|| Enumerators::parse(&read())).get(name)
     }
 

@@ -48,7 +48,7 @@ pub struct RequestLayout {
 /// Bits of a minor number.
 const MINOR_BITS: i32 = 20;
 /// Binary logarithm of the size of a sector.
-const SECTOR_SHIFT: i32 = 9;
+pub(super) const SECTOR_SHIFT: i32 = 9;
 /// `REQ_OP_MASK`.
 const OPERATION: i32 = 0xff;
 

@@ -1,6 +1,7 @@
 //! The layout of the maps of pairs ([`super`]), in words of 8 bytes.
 
-use crate::bpf::key::{KeyShape, WORD};
+use crate::bpf::key::KeyShape;
+use crate::bpf::map_access::WORD;
 
 /// The layout of keys and values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

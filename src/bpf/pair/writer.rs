@@ -5,10 +5,11 @@ use super::{PairCount, PairDrop, PairFinish, PairMaps, PairStart, RowPart};
 use crate::bpf::assembler::BpfRegister::*;
 use crate::bpf::assembler::{AccessSize, Assembler, BpfAlu, BpfHelper, JumpIf, Label};
 use crate::bpf::bucket::{BUCKETS, LONGEST_NS, find_bucket};
-use crate::bpf::count::{INDEX_AT, TABLE_AT, find_row, find_table, increment, look_up_at};
+use crate::bpf::count::{find_row, find_table, increment};
 use crate::bpf::expression::{ExpressionWriter, PROGRAM_STACK};
 use crate::bpf::integer::IntegerNode;
-use crate::bpf::key::{KeyShape, WORD, store_parts};
+use crate::bpf::key::{KeyShape, store_parts};
+use crate::bpf::map_access::{INDEX_AT, TABLE_AT, WORD, look_up_at};
 
 /// Offsets from R10 of what a program has on the stack.
 #[derive(Clone, Copy)]

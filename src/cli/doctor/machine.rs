@@ -19,6 +19,7 @@ use crate::sys::clock::ticks_per_second;
 use crate::sys::idle_records::{IdleRecords, idle_records};
 use crate::sys::limits::{self, OpenFiles};
 use crate::sys::machine;
+use crate::sys::mapped_file::KERNEL_TYPES;
 use crate::sys::perf::PerfEvent;
 use crate::sys::privileges::{CAP_IPC_LOCK, Privileges, capability};
 use crate::sys::probe_type::ProbeType;
@@ -113,7 +114,7 @@ impl MachineFacts {
             idle: idle(tracefs.as_ref().ok(), &facts.online),
             symbols: symbols(),
             kptr_restrict: machine::sysctl("kernel/kptr_restrict"),
-            btf: std::fs::metadata("/sys/kernel/btf/vmlinux").is_ok_and(|file| file.len() > 0),
+            btf: std::fs::metadata(KERNEL_TYPES).is_ok_and(|file| file.len() > 0),
             monitors,
             tracing,
             facts,

@@ -100,18 +100,18 @@ impl BtfTypes {
         Some(TracepointType { id, arguments: arguments.collect::<Option<_>>()? })
     }
 
-    /// Returns the value of an enumerator of 4 bytes of the enumeration of this name; None if there
-    /// is none.
-    pub fn enumerator(&self, enumeration: &str, name: &str) -> Option<i32> {
-        let is_named =
-            |id: &u32| self.name(*id) == enumeration.as_bytes() && self.kind(*id) == Some(ENUM);
-        let id = self.ids().find(is_named)?;
-        let mut members = (0..self.count(id)?).map(|index| 12 + 8 * index);
-        let at = members.find(|at| {
-            let own = self.word(id, *at).map(|own| text_at(self.strings(), own));
-            own == Some(name.as_bytes())
-        })?;
-        self.word(id, at + 4).map(u32::cast_signed)
+    /// Returns the names and values of an enumeration of 4 bytes; none if there is no such one.
+    pub fn enumeration(&self, name: &str) -> Vec<(&[u8], i32)> {
+        let member = |id: u32, index: usize| {
+            let at = 12 + 8 * index;
+            let name = text_at(self.strings(), self.word(id, at)?);
+            Some((name, self.word(id, at + 4)?.cast_signed()))
+        };
+        let id = self.named(ENUM, name);
+        let members = id.and_then(|id| Some((id, self.count(id)?)));
+        members.map_or(Vec::new(), |(id, count)| {
+            (0..count).map_while(|index| member(id, index)).collect()
+        })
     }
 
     /// Returns the prototype of the function of this name; None if there is none.
@@ -307,9 +307,9 @@ mod tests {
 
     #[test]
     fn an_enumeration_has_the_values_of_its_enumerators() {
-        let value = |name| example().enumerator("op", name);
-        assert_eq!(["A", "B", "C"].map(value), [Some(5), Some(-2), None]);
-        assert_eq!(example().enumerator("s", "A"), None);
+        let types = example();
+        assert_eq!(types.enumeration("op"), [(&b"A"[..], 5), (&b"B"[..], -2)]);
+        assert_eq!(types.enumeration("s"), []);
     }
 
     proptest! {
@@ -317,7 +317,7 @@ mod tests {
         fn any_bytes_are_read_without_a_panic(words: Vec<u32>, id in 0u32..20) {
             if let Some(types) = BtfTypes::parse(btf(&words, "\0btf_trace_f\0")) {
                 let _ = (types.prototype("f"), types.shape(id), member(&types, id, "f"));
-                let _ = (types.tracepoint("f"), types.enumerator("f", "f"));
+                let _ = (types.tracepoint("f"), types.enumeration("f"));
             }
         }
     }

@@ -78,10 +78,7 @@ impl<'a> CountPlan<'a> {
         if roles.iter().any(|role| KeyShape::of(&role.counted.key) != key) {
             return Err("its keys differ in size or type".to_owned());
         }
-        // Chains are those of records at the tracepoint: a raw one has other registers.
-        if key.chain().is_some()
-            || may_mix(&roles.iter().map(|role| &role.place).collect::<Vec<_>>())
-        {
+        if may_mix(&roles.iter().map(|role| &role.place).collect::<Vec<_>>()) {
             roles.iter_mut().for_each(|role| role.place = ProgramPlace::default());
         }
         // Each event of a table with a single one adds to all of its columns.
@@ -147,12 +144,15 @@ impl<'a> CountPlan<'a> {
         if omits_self || own.hide_self && !watch_self {
             event_counts.omitted.clone_from(&self.source.own_tids);
         }
+        // Chains are those of records at the tracepoint: a raw one has other registers.
+        let has_chain = event_counts.key.iter().any(is_chain);
+        let raw = if has_chain { None } else { self.raw.find(event) };
         let mut planned = CountedRole {
             role: index as u32,
             event: event.clone(),
             counted: event_counts,
             filters: Vec::new(),
-            place: ProgramPlace { raw: self.raw.find(event), only_raw: false },
+            place: ProgramPlace { raw, only_raw: false },
         };
         add_filters(&mut planned, role, format)?;
         Ok(planned)

@@ -111,7 +111,7 @@ impl CountPlan<'_> {
         })?;
         let may_miss = !is_of_calls(&event.name) && *event.name != *SWITCH;
         role.place.only_raw = side.value.is_none() && self.is_auto() && may_miss;
-        if role.place.only_raw && role.place.raw.as_ref().is_none_or(|raw| raw.nests) {
+        if role.place.only_raw && role.place.raw.as_ref().is_none_or(|raw| raw.context.nests()) {
             return Err(MAY_BE_MISSED.to_owned());
         }
         if side.once && role.counted.cpus.is_some() {

@@ -58,7 +58,7 @@ impl Host {
     }
 
     /// Notes that all records up to a time (`CLOCK_MONOTONIC`) have been handled.
-    pub(in crate::script) fn has_handled(&mut self, until_ns: u64) {
+    pub(in crate::script) fn set_handled(&mut self, until_ns: u64) {
         self.context.with(|context| context.handled_ns = until_ns);
     }
 

@@ -252,7 +252,7 @@ impl Sink for Host {
     }
 
     fn handed_over(&mut self, until_ns: u64) {
-        self.has_handled(until_ns);
+        self.set_handled(until_ns);
     }
 
     fn side(&mut self, side: SideBand<'_>) {

@@ -37,7 +37,7 @@ impl Sink for Prompt {
     }
 
     fn handed_over(&mut self, until_ns: u64) {
-        self.host.has_handled(until_ns);
+        self.host.set_handled(until_ns);
     }
 
     fn unwind(&mut self, stack: &UserStack<'_>, frames: &mut ChainBuilder<'_>) {

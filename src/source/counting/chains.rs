@@ -25,8 +25,9 @@ pub(super) struct ChainTables {
     /// The constants of the hash.
     seed: u64,
     factor: u64,
-    /// The memory of each program: two programs may be in the middle of a chain on one CPU.
-    memories: Vec<BpfMap>,
+    /// The memory in which a program reads a chain. The programs belong to perf events, so a CPU
+    /// runs only one of them at once.
+    memory: BpfMap,
     /// Rows whose process is not known yet: their keys and values.
     deferred: Vec<(Vec<u8>, Vec<u8>)>,
 }
@@ -44,7 +45,7 @@ impl ChainTables {
             tables: [Some(first), None],
             seed: random.hash_one(0),
             factor: random.hash_one(1),
-            memories: Vec::new(),
+            memory: BpfMap::create(BpfMapType::PerCpuArray, part.memory_bytes(), 1)?,
             deferred: Vec::new(),
         })
     }
@@ -54,17 +55,14 @@ impl ChainTables {
         ELEMENT_BYTES + KEY_BYTES + part.stored_bytes()
     }
 
-    /// Returns the maps for a new program.
-    pub(super) fn of_program(&mut self) -> Result<ChainMaps, Refusal> {
-        let memory = BpfMap::create(BpfMapType::PerCpuArray, self.part.memory_bytes(), 1)?;
-        let maps = ChainMaps {
+    /// Returns the maps for programs.
+    pub(super) fn maps(&self) -> ChainMaps {
+        ChainMaps {
             tables: self.slots.number(),
-            memory: memory.number(),
+            memory: self.memory.number(),
             seed: self.seed,
             factor: self.factor,
-        };
-        self.memories.push(memory);
-        Ok(maps)
+        }
     }
 
     /// Gives the empty map at an index room for this many chains, if it has less. Without memory

@@ -60,13 +60,8 @@ pub(super) struct Exchange {
 }
 
 impl ExchangedTable {
-    /// Creates an empty table.
-    pub(super) fn create(key_bytes: usize, value_bytes: usize) -> Result<ExchangedTable, Refusal> {
-        ExchangedTable::create_beside(key_bytes, value_bytes, 0)
-    }
-
-    /// The same if each key takes `beside` bytes in other maps.
-    pub(super) fn create_beside(
+    /// Creates an empty table, of whose keys each takes `beside` bytes in other maps.
+    pub(super) fn create(
         key_bytes: usize,
         value_bytes: usize,
         beside: usize,

@@ -4,6 +4,7 @@
 //! otherwise where the kernel makes a record for perf events. The programs of one event all run in
 //! the same place, in the order in which they were attached.
 
+use std::collections::BTreeSet;
 use std::os::fd::{AsFd as _, OwnedFd};
 
 use super::super::open::attr;
@@ -54,10 +55,7 @@ impl HeldProgram {
         cpu: u32,
     ) -> Result<HeldProgram, Refusal> {
         let program = UnattachedProgram { code: code.to_vec(), role: NO_ROLE, event, place };
-        match program.load_raw() {
-            Some(loaded) => HeldProgram::attach_raw(loaded, NO_ROLE),
-            None => HeldProgram::attach(&program, cpu),
-        }
+        HeldProgram::attach(&program, program.load_raw(), cpu)
     }
 
     /// Attaches programs to the tracepoints of their events, on all CPUs. `cpu` is any online CPU.
@@ -65,37 +63,39 @@ impl HeldProgram {
         programs: &[UnattachedProgram<'_>],
         cpu: u32,
     ) -> Result<Vec<HeldProgram>, Refusal> {
-        let mut raw: Vec<_> = programs.iter().map(UnattachedProgram::load_raw).collect();
-        let is_in_record = |one: &UnattachedProgram<'_>| {
-            let of_event = programs.iter().zip(&raw).filter(|(other, _)| other.is_with(one));
-            of_event.into_iter().any(|(_, loaded)| loaded.is_none())
-        };
-        let in_records: Vec<bool> = programs.iter().map(is_in_record).collect();
-        let all = programs.iter().zip(&mut raw).zip(in_records);
-        let attach = |((one, loaded), in_record): ((_, &mut Option<BpfProgram>), bool)| {
-            let one: &UnattachedProgram<'_> = one;
-            match loaded.take().filter(|_| !in_record) {
-                Some(loaded) => HeldProgram::attach_raw(loaded, one.role),
-                None if one.place.only_raw => Err(refused(libc::EOPNOTSUPP)),
-                None => HeldProgram::attach(one, cpu),
+        let raw: Vec<_> = programs.iter().map(UnattachedProgram::load_raw).collect();
+        let elsewhere = programs.iter().zip(&raw).filter(|(_, loaded)| loaded.is_none());
+        let elsewhere: BTreeSet<&str> = elsewhere.map(|(one, _)| &*one.event.name).collect();
+        let all = programs.iter().zip(raw);
+        all.map(|(one, loaded)| {
+            let loaded = loaded.filter(|_| !elsewhere.contains(&*one.event.name));
+            HeldProgram::attach(one, loaded, cpu)
+        })
+        .collect()
+    }
+
+    /// Attaches a program: `loaded` at its raw tracepoint, or without it to a perf event.
+    fn attach(
+        one: &UnattachedProgram<'_>,
+        loaded: Option<BpfProgram>,
+        cpu: u32,
+    ) -> Result<HeldProgram, Refusal> {
+        let (program, attachment) = match loaded {
+            Some(program) => {
+                let file = program.attach_raw()?;
+                (program, Attachment::RawTracepoint { _file: file })
+            }
+            None if one.place.only_raw => return Err(refused(libc::EOPNOTSUPP)),
+            None => {
+                let program = BpfProgram::load(BpfProgramType::Tracepoint, &one.code)?;
+                let target = PerfTarget { pid: EVERY_TASK, cpu: cpu as i32 };
+                let attr = attr_of(one.event).map_err(|_| refused(libc::EINVAL))?;
+                let event = PerfEvent::open(&attr, target, &one.event.name)?.event;
+                program.attach(event.as_fd())?;
+                (program, Attachment::PerfEvent { _event: event })
             }
         };
-        all.map(attach).collect()
-    }
-
-    fn attach(one: &UnattachedProgram<'_>, cpu: u32) -> Result<HeldProgram, Refusal> {
-        let program = BpfProgram::load(BpfProgramType::Tracepoint, &one.code)?;
-        let target = PerfTarget { pid: EVERY_TASK, cpu: cpu as i32 };
-        let attr = attr_of(one.event).map_err(|_| refused(libc::EINVAL))?;
-        let event = PerfEvent::open(&attr, target, &one.event.name)?.event;
-        program.attach(event.as_fd())?;
-        let attachment = Attachment::PerfEvent { _event: event };
         Ok(HeldProgram { role: one.role, program, _attachment: attachment })
-    }
-
-    fn attach_raw(program: BpfProgram, role: u32) -> Result<HeldProgram, Refusal> {
-        let attachment = Attachment::RawTracepoint { _file: program.attach_raw()? };
-        Ok(HeldProgram { role, program, _attachment: attachment })
     }
 
     /// Returns how many events programs have missed because another one ran on the CPU.
@@ -116,11 +116,6 @@ impl UnattachedProgram<'_> {
         let raw = self.place.raw.as_ref()?;
         let code = raw.record.before(&self.code)?;
         BpfProgram::load(BpfProgramType::RawTracepoint { type_id: raw.type_id }, &code).ok()
-    }
-
-    /// Returns whether it belongs to the same event.
-    fn is_with(&self, other: &UnattachedProgram<'_>) -> bool {
-        self.event.name == other.event.name
     }
 }
 

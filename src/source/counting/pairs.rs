@@ -228,7 +228,7 @@ impl OpenPairs {
         let counters = 8 * PAIR_COUNTERS.len();
         let mut open = OpenPairs {
             layout: layout.clone(),
-            table: ExchangedTable::create(layout.key_bytes(), ROW_BYTES)?,
+            table: ExchangedTable::create(layout.key_bytes(), ROW_BYTES, 0)?,
             starts: CountTable::shared_by_cpus(pair_bytes, start_bytes, starts, is_lazy)?,
             rest: BpfMap::create(BpfMapType::PerCpuArray, ROW_BYTES, 2 * layout.rest_rows())?,
             rest_buckets: BpfMap::create(BpfMapType::PerCpuArray, 8, 2 * BUCKETS)?,
@@ -243,16 +243,15 @@ impl OpenPairs {
             let paired = PairedEvent { event: role.counted.clone(), part: part.clone() };
             let code =
                 paired.program(layout, open.maps(), |code, fail| check(code, fail, &role.filters));
-            programs.push((code, role.role, &*role.event, &role.place));
+            let code = code.ok_or_else(|| refused(libc::E2BIG))?;
+            let (event, place) = (&*role.event, &role.place);
+            programs.push(UnattachedProgram { code, role: role.role, event, place });
         }
         for (event, of) in &pairs.ends {
-            programs.push((end_program(layout, open.maps(), *of), NO_ROLE, event, &by_record));
-        }
-        let programs = programs.into_iter().map(|(code, role, event, place)| {
+            let code = end_program(layout, open.maps(), *of);
             let code = code.ok_or_else(|| refused(libc::E2BIG))?;
-            Ok(UnattachedProgram { code, role, event, place })
-        });
-        let programs = programs.collect::<Result<Vec<_>, Refusal>>()?;
+            programs.push(UnattachedProgram { code, role: NO_ROLE, event, place: &by_record });
+        }
         open.programs = HeldProgram::attach_all(&programs, cpu)?;
         Ok(open)
     }

@@ -9,9 +9,6 @@ use crate::event::kind::function::typed::{TypedParameters, names_behind};
 use crate::event::kind::function::{CodeLocation, FunctionLocation, FunctionName, ProbeKind};
 use crate::sys::mapped_file::{KERNEL_TYPES, map_kernel_types};
 
-/// Types of the kernel without its modules.
-pub(super) const BTF: &str = KERNEL_TYPES;
-
 /// Why no types are known.
 pub(super) const NO_TYPES: &str =
     "this kernel does not describe its types (/sys/kernel/btf/vmlinux, CONFIG_DEBUG_INFO_BTF)";
@@ -40,9 +37,9 @@ impl KernelParameters {
         }
         let Some(paths) = paths else { return Ok(()) };
         let types = self.types().ok_or_else(|| anyhow!("{NO_TYPES}; use arg1 to arg6"))?;
-        let prototype = types
-            .prototype(name)
-            .ok_or_else(|| anyhow!("{BTF} does not describe this function; use arg1 to arg6"))?;
+        let prototype = types.prototype(name).ok_or_else(|| {
+            anyhow!("{KERNEL_TYPES} does not describe this function; use arg1 to arg6")
+        })?;
         location.set_fields(TypedParameters::at_paths(types, &prototype, &paths)?);
         Ok(())
     }
@@ -79,7 +76,7 @@ pub(in crate::symbol) fn kernel_types() -> Option<BtfTypes> {
     // It can be mapped since 6.16.
     match map_kernel_types() {
         Ok(file) => BtfTypes::parse(file),
-        Err(_) => BtfTypes::parse(std::fs::read(BTF).ok()?),
+        Err(_) => BtfTypes::parse(std::fs::read(KERNEL_TYPES).ok()?),
     }
 }
 
@@ -90,7 +87,7 @@ mod tests {
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn the_types_of_the_running_kernel_lead_to_the_name_of_a_file() {
-        if !std::path::Path::new(BTF).exists() {
+        if !std::path::Path::new(KERNEL_TYPES).exists() {
             return;
         }
         let add = |name: &str| {

@@ -8,13 +8,14 @@ use std::rc::Rc;
 use anyhow::{Context as _, Result, anyhow, bail};
 
 use super::MachineFunctions;
-use super::kernel_parameters::{BTF, NO_TYPES};
+use super::kernel_parameters::NO_TYPES;
 use crate::base::matching::nearest::{did_you_mean, nearest};
 use crate::decode::btf::prototypes::BtfTypes;
 use crate::decode::ctypes::{ParameterLocation, Prototype};
 use crate::event::kind::function::typed::{TypedParameters, names_behind};
 use crate::event::kind::function::{CodeLocation, FunctionLocation, FunctionName, ProbeKind};
 use crate::sys::machine::is_linux_since;
+use crate::sys::mapped_file::KERNEL_TYPES;
 use crate::sys::tracefs::Tracefs;
 
 /// Prefix of the function that is called at each tracepoint, with a pointer in front of the
@@ -178,9 +179,9 @@ fn prototype(
 ) -> Result<Prototype<u32>> {
     let stub = format!("{STUB}{name}");
     let function = if kind == ProbeKind::Tprobe { &stub } else { name };
-    let mut found = types
-        .prototype(function)
-        .ok_or_else(|| anyhow!("{BTF} does not describe its arguments; it may be of a module"))?;
+    let mut found = types.prototype(function).ok_or_else(|| {
+        anyhow!("{KERNEL_TYPES} does not describe its arguments; it may be of a module")
+    })?;
     if kind == ProbeKind::Tprobe && !found.parameters.is_empty() {
         found.parameters.remove(0);
     }
@@ -203,11 +204,12 @@ fn prototype(
 
 #[cfg(test)]
 mod tests {
+    use super::super::kernel_types;
     use super::*;
 
     #[test]
     fn a_return_that_does_not_keep_its_arguments_has_only_the_result() {
-        let Some(types) = std::fs::read(BTF).ok().and_then(BtfTypes::parse) else { return };
+        let Some(types) = kernel_types() else { return };
         let names = |kind, is_kept| {
             let found = prototype(&types, kind, "vfs_read", is_kept).unwrap();
             names_behind(&types, &found, &[]).join(" ")
