@@ -70,7 +70,7 @@ pub enum ScopedTask {
 /// A value has the count; with `named`, the time of the first event with a name, 0 before it, and
 /// the name; then for each column that is not in `constants` the low and the high word of a sum of
 /// 128 bits.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CountLayout {
     /// The shape of a key.
     pub key: KeyShape,
@@ -249,20 +249,7 @@ impl CountedEvent {
         }
         for sum in self.sums.iter().filter(|sum| layout.constant(sum.column).is_none()) {
             ExpressionWriter::new(code).value(&sum.value)?;
-            let low = i16::try_from(layout.sum_at(sum.column) * WORD).ok()?;
-            let carried = code.label();
-            code.load(AccessSize::B8, R2, R8, low);
-            code.add(R2, R1);
-            code.store(AccessSize::B8, R8, low, R2);
-            code.load(AccessSize::B8, R3, R8, low + WORD as i16);
-            code.jump_if_register(JumpIf::GreaterEqual, R2, R1, carried);
-            code.add_constant(R3, 1);
-            code.place(carried);
-            if sum.of.signed {
-                code.alu_constant(BpfAlu::ArithmeticShift, R1, 63);
-                code.add(R3, R1);
-            }
-            code.store(AccessSize::B8, R8, low + WORD as i16, R3);
+            add_to_sum(code, layout.sum_at(sum.column), sum.of.signed)?;
         }
         Some(())
     }
@@ -271,12 +258,27 @@ impl CountedEvent {
 impl SummedValue {
     /// Returns its value if that is the same for all events.
     pub fn constant(&self) -> Option<i128> {
-        match &self.value {
-            IntegerNode::Constant(bits) if self.of.signed => Some(bits.cast_signed().into()),
-            IntegerNode::Constant(bits) => Some((*bits).into()),
-            _ => None,
-        }
+        self.value.constant(self.of)
     }
+}
+
+/// Adds the number in R1 to the sum of 128 bits at a word of the value in R8.
+pub(super) fn add_to_sum(code: &mut Assembler, word: usize, signed: bool) -> Option<()> {
+    let low = i16::try_from(word * WORD).ok()?;
+    let carried = code.label();
+    code.load(AccessSize::B8, R2, R8, low);
+    code.add(R2, R1);
+    code.store(AccessSize::B8, R8, low, R2);
+    code.load(AccessSize::B8, R3, R8, low + WORD as i16);
+    code.jump_if_register(JumpIf::GreaterEqual, R2, R1, carried);
+    code.add_constant(R3, 1);
+    code.place(carried);
+    if signed {
+        code.alu_constant(BpfAlu::ArithmeticShift, R1, 63);
+        code.add(R3, R1);
+    }
+    code.store(AccessSize::B8, R8, low + WORD as i16, R3);
+    Some(())
 }
 
 /// Sets R8 to the value of the key on the stack, or to that of the rest; jumps to `out` if there is

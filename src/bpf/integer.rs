@@ -137,6 +137,15 @@ impl IntegerNode {
         }
     }
 
+    /// Returns its value in a type, if that is the same for all events.
+    pub fn constant(&self, of: IntegerWidth) -> Option<i128> {
+        match self {
+            IntegerNode::Constant(bits) if of.signed => Some(bits.cast_signed().into()),
+            IntegerNode::Constant(bits) => Some((*bits).into()),
+            _ => None,
+        }
+    }
+
     /// Visits this node and its descendants.
     pub fn walk<'a>(&'a self, visit: &mut dyn FnMut(&'a IntegerNode)) {
         use IntegerNode as N;

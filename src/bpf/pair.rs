@@ -7,7 +7,8 @@
 //! the bucket of the delay, or the number of a count, so that a delay costs one look-up. A row has
 //! only the buckets in which there are delays.
 //!
-//! An event may also add a value instead of a delay. Such a table has no starts.
+//! An event may also add a value instead of a delay. Such a table has no starts. Pairs may be
+//! counted only: a count has sums of values of the end and of values that its start has kept.
 //!
 //! A start whose key is the CPU or a thread stays in its map with the time 0 after its end, so that
 //! the next one needs no lock. The events of one key must not run at once on two CPUs: those of the
@@ -17,6 +18,7 @@
 //! The programs always return 1: a program belongs to the tracepoint, not to a perf event, and 0
 //! would drop the records of every other perf user.
 
+mod counts;
 pub mod layout;
 mod writer;
 
@@ -24,7 +26,7 @@ use super::assembler::BpfRegister::*;
 use super::assembler::{AccessSize, Assembler, BpfHelper, JumpIf, Label};
 use super::count::{CountedEvent, ScopedTask, add_undefined, find_active, find_table};
 use super::expression::{CONTEXT, THREAD, UNDEFINED};
-use super::integer::IntegerNode;
+use super::integer::{IntegerNode, IntegerWidth};
 use super::key::{KeyPart, store_parts};
 use super::task_scope::TaskScope;
 use layout::{PairCounter, PairLayout};
@@ -74,6 +76,18 @@ pub enum PairPart {
     Drop(PairDrop),
 }
 
+impl PairPart {
+    /// Returns the counts of its events.
+    pub fn counts(&self) -> impl Iterator<Item = &PairCount> {
+        let (counts, singles): (&[PairCount], &[PairCount]) = match self {
+            PairPart::Start(start) => (&start.counts, &[]),
+            PairPart::Finish(finish) => (&finish.counts, &finish.singles),
+            PairPart::Drop(_) => (&[], &[]),
+        };
+        counts.iter().chain(singles)
+    }
+}
+
 /// The start of a delay.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PairStart {
@@ -102,8 +116,8 @@ pub struct PairFinish {
     pub value: Option<IntegerNode>,
     /// A value that must be equal to a kept one, of one word, by the index of that.
     pub same: Option<(IntegerNode, usize)>,
-    /// The key of the delay.
-    pub row: Vec<RowPart>,
+    /// The key of the delay; None if pairs are only counted.
+    pub row: Option<Vec<RowPart>>,
     /// Delays of at most this are not recorded.
     pub longer_ns: Option<i64>,
     /// Counts of pairs, but for those of different values and of too short delays.
@@ -112,7 +126,7 @@ pub struct PairFinish {
     pub singles: Vec<PairCount>,
 }
 
-/// A part of the key of a delay.
+/// A part of the key of a delay or of a count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RowPart {
     /// A value of the end.
@@ -128,8 +142,44 @@ pub struct PairCount {
     pub number: usize,
     /// A value that must not be 0.
     pub condition: Option<IntegerNode>,
-    /// Its key.
-    pub key: Vec<KeyPart>,
+    /// Its key. Only a count of pairs has kept values.
+    pub key: Vec<RowPart>,
+    /// Values that are summed, by column.
+    pub sums: Vec<PairSum>,
+}
+
+/// A value that a count sums.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PairSum {
+    /// A value of the event, and its type.
+    Own(IntegerNode, IntegerWidth),
+    /// A kept value of the start, by its index, and its type.
+    Kept(usize, IntegerWidth),
+}
+
+impl PairSum {
+    /// Returns its value if that is the same for all events.
+    pub fn constant(&self) -> Option<i128> {
+        match self {
+            PairSum::Own(value, of) => value.constant(*of),
+            PairSum::Kept(..) => None,
+        }
+    }
+
+    /// Returns a value of the event.
+    fn own(&self) -> Option<&IntegerNode> {
+        match self {
+            PairSum::Own(value, _) => Some(value),
+            PairSum::Kept(..) => None,
+        }
+    }
+}
+
+impl PairFinish {
+    /// Returns whether it reads the time.
+    fn has_delay(&self) -> bool {
+        self.value.is_none() && (self.row.is_some() || self.longer_ns.is_some())
+    }
 }
 
 /// Returns whether programs for this layout fit their stack.
@@ -169,10 +219,12 @@ impl PairedEvent {
                 writer.start(start)?;
             }
             PairPart::Finish(finish) => {
-                if finish.value.is_none() {
+                if finish.has_delay() {
                     // As early as possible: the rest of the program is not a part of the delay.
                     writer.code.call(BpfHelper::TimeNs);
                     writer.code.store(AccessSize::B8, R10, stack.delay, R0);
+                }
+                if finish.value.is_none() {
                     store_parts(writer.code, &event.key, stack.pair)?;
                 }
                 writer.finish(finish, event.scoped != ScopedTask::Any)?;
@@ -194,25 +246,19 @@ impl PairedEvent {
     fn values(&self) -> Vec<&IntegerNode> {
         let mut parts: Vec<&KeyPart> = Vec::new();
         let mut values: Vec<&IntegerNode> = Vec::new();
-        let counts: Vec<&PairCount> = match &self.part {
-            PairPart::Start(start) => {
-                parts.extend(&start.kept);
-                start.counts.iter().collect()
-            }
+        match &self.part {
+            PairPart::Start(start) => parts.extend(&start.kept),
             PairPart::Finish(finish) => {
                 values.extend(&finish.value);
                 values.extend(finish.same.iter().map(|(node, _)| node));
-                parts.extend(finish.row.iter().filter_map(RowPart::own));
-                finish.counts.iter().chain(&finish.singles).collect()
+                parts.extend(finish.row.iter().flatten().filter_map(RowPart::own));
             }
-            PairPart::Drop(drop) => {
-                values.extend(&drop.last);
-                Vec::new()
-            }
-        };
-        for count in counts {
+            PairPart::Drop(drop) => values.extend(&drop.last),
+        }
+        for count in self.part.counts() {
             values.extend(&count.condition);
-            parts.extend(&count.key);
+            values.extend(count.sums.iter().filter_map(PairSum::own));
+            parts.extend(count.key.iter().filter_map(RowPart::own));
         }
         values.extend(parts.into_iter().filter_map(KeyPart::number));
         values

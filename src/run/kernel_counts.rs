@@ -4,15 +4,18 @@
 //! results; otherwise its events are recorded, and the script's handlers count.
 
 mod count_plan;
+mod declarations;
+mod pair_parts;
 mod pair_plan;
 mod pairs;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::OwnedFd;
 
 use anyhow::{Context as _, bail};
 use count_plan::CountPlan;
+use declarations::Declarations;
 use pairs::KernelPairs;
 
 use super::counted_tasks::counted_tasks;
@@ -44,8 +47,7 @@ const CHECKED_MS: f64 = 100.0;
 #[derive(Default)]
 pub(super) struct KernelCounts {
     counting: Counting,
-    /// The number of each table in the script.
-    tables: Vec<usize>,
+    tables: Vec<CountedNumber>,
     pairs: KernelPairs,
     roles: BTreeSet<u32>,
     begun_at: f64,
@@ -54,6 +56,15 @@ pub(super) struct KernelCounts {
     checked_at: f64,
     /// The file that makes the kernel measure its programs, in the first second.
     measuring: Option<OwnedFd>,
+}
+
+/// A table that the kernel counts.
+#[derive(Clone, Copy, Debug)]
+struct CountedNumber {
+    /// Its number in the script.
+    number: usize,
+    /// Whether all of its events are also in another table or pairs, which count them.
+    is_further: bool,
 }
 
 /// Why an event is counted in user space.
@@ -104,7 +115,6 @@ impl KernelCounts {
         if settings.counting == CountingPlace::User {
             return Ok(KernelCounts::default());
         }
-        let mut counts = KernelCounts::default();
         let mut plan = CountPlan::new(roles, source, settings);
         let mut declared =
             host.declared_counts().context("failed to read the counts of a script")?;
@@ -112,44 +122,12 @@ impl KernelCounts {
         let is_quiet = |pairs: &Vec<_>| pairs.is_empty() && settings.verbose == 0;
         let is_auto = settings.counting == CountingPlace::Auto;
         if declared.is_empty() && is_auto && pairs.as_ref().is_none_or(is_quiet) {
-            return Ok(counts);
+            return Ok(KernelCounts::default());
         }
-        let (tasks, of_run) = match counted_tasks(request, source, &plan.raw) {
-            Ok(tasks) => (tasks, None),
-            Err(why) => (CountedTasks::All, Some(why)),
-        };
-        let (mut numbers, mut tables) = (Vec::new(), Vec::new());
-        for number in declared.iter().map(|(count, _)| count.table).collect::<BTreeSet<_>>() {
-            let of_table: Vec<_> = declared.iter().filter(|(c, _)| c.table == number).collect();
-            let all: Vec<usize> = of_table.iter().flat_map(|(_, roles)| roles.clone()).collect();
-            let table = match &of_run {
-                Some(why) => Err(why.clone()),
-                None => plan.table(host, number, &of_table),
-            };
-            match table {
-                Ok(table) => {
-                    numbers.push(number);
-                    tables.push(table);
-                }
-                Err(why) => plan.in_user_space(&all, &why),
-            }
-        }
+        let tasks = counted_tasks(request, source, &plan.raw);
+        let declared = Declarations::plan(host, &plan, declared, pairs.unwrap_or_default(), &tasks);
         let cpu = source.cpus.first().map_or(0, |cpu| *cpu);
-        match Counting::open(&tables, &tasks, cpu) {
-            Ok(counting) => {
-                counts.roles = counting.roles();
-                (counts.counting, counts.tables) = (counting, numbers);
-            }
-            Err(why) => {
-                let all = tables.iter().flat_map(|table| &table.roles);
-                let all: Vec<usize> = all.map(|role| role.role as usize).collect();
-                plan.in_user_space(&all, &why.to_string());
-            }
-        }
-        let tasks = of_run.map_or(Ok(&tasks), Err);
-        let pairs = pairs.unwrap_or_default();
-        counts.pairs = KernelPairs::open(host, &mut plan, pairs, tasks, cpu);
-        counts.roles.extend(counts.pairs.roles());
+        let counts = declared.open(&mut plan, tasks.as_ref().unwrap_or(&CountedTasks::All), cpu);
         counts.report(host, &plan, wanted)?;
         Ok(counts)
     }
@@ -238,18 +216,16 @@ impl KernelCounts {
     /// As [`KernelCounts::collect`].
     pub(super) fn end(&mut self, host: &mut Host, now: f64) -> anyhow::Result<()> {
         self.stop()?;
-        let of_pairs = self.pairs.missed();
-        let missed = self.counting.missed() + of_pairs;
+        let missed: u64 = self.missed().values().sum();
         if missed > 0 {
             let missed = counted(missed, "event");
-            let delays = if of_pairs > 0 && self.pairs.has_starts() {
-                "; delays are missing or too long: use --where user"
-            } else {
-                ""
+            let pairs = match self.pairs.missed().values().sum() {
+                0u64 => "",
+                _ => self.pairs.effect_of_misses(),
             };
             let text = format!(
                 "{missed} not counted: another BPF program ran on the CPU (coverage: \
-                 undelivered){delays}"
+                 undelivered){pairs}"
             );
             host.context().note(Level::Warning, &text);
         }
@@ -309,8 +285,8 @@ impl KernelCounts {
         }
         let tables = &self.tables;
         let added = self.counting.collect(known_ns, &mut |table, row| {
-            if let Some(number) = tables.get(table) {
-                host.add_counted(*number, row);
+            if let Some(table) = tables.get(table) {
+                host.add_counted(table.number, row, table.is_further);
             }
         });
         added.context("failed to read the counts of the kernel")?;
@@ -359,11 +335,18 @@ impl KernelCounts {
 
     /// Adds what was missed.
     pub(super) fn add_to(&self, coverage: &mut Coverage) {
-        if !self.tables.is_empty() {
-            coverage.undelivered += self.counting.missed();
-            coverage.undefined += self.counting.undefined();
+        coverage.undelivered += self.missed().values().sum::<u64>();
+        coverage.undefined += self.counting.undefined() + self.pairs.undefined();
+    }
+
+    /// Returns how many events were missed, by role: an event of several tables once.
+    fn missed(&self) -> BTreeMap<u32, u64> {
+        let mut missed = self.counting.missed();
+        for (role, events) in self.pairs.missed() {
+            let of_role = missed.entry(role).or_default();
+            *of_role = events.max(*of_role);
         }
-        self.pairs.add_to(coverage);
+        missed
     }
 
     /// Returns the mean nanoseconds of a program's run; None if none was measured.

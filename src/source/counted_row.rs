@@ -113,15 +113,7 @@ impl RowReader {
                 first = named_at;
                 name = value.get(16..32).map(until_nul);
             }
-            for (column, sum) in self.sums.iter_mut().enumerate() {
-                if let Some(constant) = self.layout.constant(column) {
-                    *sum = sum.wrapping_add(constant.wrapping_mul(here.into()));
-                    continue;
-                }
-                let at = self.layout.sum_at(column);
-                let (low, high) = (word(value, at), word(value, at + 1));
-                *sum = sum.wrapping_add(i128::from(high.cast_signed()) << 64 | i128::from(low));
-            }
+            add_sums(&self.layout, value, &mut self.sums);
         }
         if count == 0 {
             return;
@@ -136,6 +128,19 @@ impl RowReader {
             parts
         });
         each(&CountedRow { key: key.as_deref(), count, name, sums: &self.sums });
+    }
+}
+
+/// Adds the sums of the value of a CPU to those of all columns.
+pub(super) fn add_sums(layout: &CountLayout, value: &[u8], sums: &mut [i128]) {
+    for (column, sum) in sums.iter_mut().enumerate() {
+        if let Some(constant) = layout.constant(column) {
+            *sum = sum.wrapping_add(constant.wrapping_mul(word(value, 0).into()));
+            continue;
+        }
+        let at = layout.sum_at(column);
+        let (low, high) = (word(value, at), word(value, at + 1));
+        *sum = sum.wrapping_add(i128::from(high.cast_signed()) << 64 | i128::from(low));
     }
 }
 

@@ -15,7 +15,7 @@ mod held_program;
 pub mod pair_rows;
 pub mod pairs;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::rc::Rc;
 
@@ -129,7 +129,7 @@ impl Counting {
     /// # Errors
     /// The kernel refuses a map, an event, a program or its attachment.
     pub fn open(
-        tables: &[CountedTable],
+        tables: &[&CountedTable],
         tasks: &CountedTasks,
         cpu: u32,
     ) -> Result<Counting, Refusal> {
@@ -137,7 +137,7 @@ impl Counting {
             return Ok(Counting::default());
         }
         let mut tasks = FollowedTasks::open(tasks, cpu)?;
-        let open = |table| OpenTable::open(table, tasks.scope(), cpu);
+        let open = |table: &&CountedTable| OpenTable::open(table, tasks.scope(), cpu);
         let tables = tables.iter().map(open).collect::<Result<_, _>>()?;
         tasks.remove_ended(cpu)?;
         Ok(Counting { tables, tasks })
@@ -214,9 +214,9 @@ impl Counting {
         self.tables.iter_mut().try_for_each(|table| table.table.stop())
     }
 
-    /// Returns how many events were not counted because another program ran on the CPU.
-    pub fn missed(&self) -> u64 {
-        HeldProgram::missed(self.tables.iter().flat_map(|table| &table.programs))
+    /// Returns how many events were not counted because another program ran on the CPU, by role.
+    pub fn missed(&self) -> BTreeMap<u32, u64> {
+        HeldProgram::missed_by_role(self.tables.iter().flat_map(|table| &table.programs))
     }
 
     /// Returns the runs of all programs that the kernel has measured.

@@ -1,13 +1,13 @@
 //! Programs of pairs with random expressions: the verifier accepts all of them.
 
 use perilune::bpf::bucket::BUCKETS;
-use perilune::bpf::count::CountedEvent;
-use perilune::bpf::integer::IntegerNode;
+use perilune::bpf::count::{CountLayout, CountedEvent};
+use perilune::bpf::integer::{IntegerNode, IntegerWidth};
 use perilune::bpf::key::{KeyPart, KeyShape, PartShape};
-use perilune::bpf::pair::layout::{PAIR_COUNTERS, PairLayout, ROW_BYTES};
+use perilune::bpf::pair::layout::{PAIR_COUNTERS, PairLayout};
 use perilune::bpf::pair::{
-    EndedThread, PairCount, PairDrop, PairFinish, PairMaps, PairPart, PairStart, PairedEvent,
-    RowPart, end_program,
+    EndedThread, PairCount, PairDrop, PairFinish, PairMaps, PairPart, PairStart, PairSum,
+    PairedEvent, RowPart, end_program,
 };
 use perilune::bpf::task_scope::TaskScope;
 use perilune::decode::format::Format;
@@ -23,6 +23,8 @@ live_tests! {
 
 /// Number of random pairs of each kind, and of values.
 const PAIRS: usize = 150;
+
+const SIGNED: IntegerWidth = IntegerWidth { bits: 64, signed: true };
 
 /// Random expressions over the fields of a format.
 struct Expressions {
@@ -46,25 +48,34 @@ impl Expressions {
         (0..n).map(|_| KeyPart::Integer(self.node())).collect()
     }
 
-    fn count(&mut self, number: usize) -> Vec<PairCount> {
-        vec![PairCount { number, condition: Some(self.node()), key: self.parts(2) }]
+    fn row_parts(&mut self, n: usize) -> Vec<RowPart> {
+        self.parts(n).into_iter().map(RowPart::Own).collect()
+    }
+
+    /// Returns a count with sums of values of the event and of these kept ones.
+    fn count(&mut self, number: usize, kept: &[usize]) -> Vec<PairCount> {
+        let (key, condition) = (self.row_parts(2), Some(self.node()));
+        let own = (kept.len()..2).map(|_| PairSum::Own(self.node(), IntegerWidth::ULONG));
+        let kept = kept.iter().map(|kept| PairSum::Kept(*kept, SIGNED));
+        vec![PairCount { number, condition, key, sums: kept.chain(own).collect() }]
     }
 
     /// Returns a start, an end and a drop; only some ends have conditions.
     fn pair(&mut self) -> [PairPart; 3] {
         let start = PairStart {
             kept: self.parts(2),
-            counts: self.count(0),
+            counts: self.count(0, &[]),
             once: self.n.is_multiple_of(2),
             is_end: self.n.is_multiple_of(3),
         };
         let finish = PairFinish {
             value: None,
             same: (self.n % 3 == 1).then(|| (self.node(), 0)),
-            row: vec![RowPart::Own(KeyPart::Integer(self.node())), RowPart::Kept(1)],
+            row: (self.n % 7 != 0)
+                .then(|| vec![RowPart::Own(KeyPart::Integer(self.node())), RowPart::Kept(1)]),
             longer_ns: (self.n % 5 > 2).then_some(1 << 20),
-            counts: self.count(1),
-            singles: if self.n % 2 == 1 { self.count(2) } else { Vec::new() },
+            counts: self.count(1, &[1]),
+            singles: if self.n % 2 == 1 { self.count(2, &[]) } else { Vec::new() },
         };
         let drop = PairDrop { last: self.n.is_multiple_of(2).then(|| self.node()) };
         [PairPart::Start(start), PairPart::Finish(finish), PairPart::Drop(drop)]
@@ -72,8 +83,8 @@ impl Expressions {
 
     /// Returns an event with a value in place of a delay.
     fn value(&mut self) -> PairPart {
-        let row = self.parts(2).into_iter().map(RowPart::Own).collect();
-        let counts = self.count(1);
+        let row = Some(self.row_parts(2));
+        let counts = self.count(1, &[]);
         PairPart::Finish(PairFinish {
             value: Some(self.node()),
             row,
@@ -93,19 +104,19 @@ fn the_verifier_accepts_pairs_of_random_expressions() {
             pair: numbers(1),
             kept: numbers(2),
             row: numbers(2),
-            counts: vec![numbers(2); 3],
+            counts: vec![CountLayout { key: numbers(2), sums: 2, ..CountLayout::default() }; 3],
             in_place,
         };
         let array = |bytes: usize, entries: usize| {
             BpfMap::create(BpfMapType::PerCpuArray, bytes, entries).expect("an array")
         };
-        let table = CountTable::create(layout.key_bytes(), ROW_BYTES, 8).expect("a table");
+        let table = CountTable::create(layout.key_bytes(), layout.row_bytes(), 8).expect("a table");
         let tables = TableSlots::create(&table).expect("an array of maps");
         let (pair, start) = (layout.pair.bytes(), layout.start_bytes());
         let starts = CountTable::shared_by_cpus(pair, start, 8, false).expect("a table");
         let active = BpfMap::create(BpfMapType::Array, 4, 1).expect("an array");
         let arrays = [
-            array(ROW_BYTES, 2 * layout.rest_rows()),
+            array(layout.row_bytes(), 2 * layout.rest_rows()),
             array(8, 2 * BUCKETS),
             array(8 * PAIR_COUNTERS.len(), 2),
             array(8, 1),

@@ -3,13 +3,14 @@
 
 mod machine;
 mod model;
+mod sums;
 mod values;
 
 use machine::Machine;
 use model::{Expected, Happening, Random, found, load};
 use perilune::bpf::assembler::{AccessSize, JumpIf};
 use perilune::bpf::bucket::{self, BUCKETS};
-use perilune::bpf::count::{CountedEvent, NO_TABLE};
+use perilune::bpf::count::{CountLayout, CountedEvent, NO_TABLE};
 use perilune::bpf::integer::{IntegerNode, IntegerOperator, IntegerWidth};
 use perilune::bpf::key::{KeyPart, KeyShape, PartShape};
 use perilune::bpf::pair::layout::PairLayout;
@@ -63,7 +64,8 @@ fn pairs(variant: Variant) -> (PairLayout, PairedEvent, PairedEvent) {
     let count = |number, condition, key: Vec<IntegerNode>| PairCount {
         number,
         condition: Some(condition),
-        key: key.into_iter().map(part).collect(),
+        key: key.into_iter().map(|node| RowPart::Own(part(node))).collect(),
+        sums: Vec::new(),
     };
     let is_error = IntegerNode::All(vec![
         compare(JumpIf::SignedLess, field(RET), constant(0)),
@@ -83,17 +85,18 @@ fn pairs(variant: Variant) -> (PairLayout, PairedEvent, PairedEvent) {
     let finish = PairFinish {
         value: None,
         same: Some((field(ID), 0)),
-        row,
+        row: Some(row),
         longer_ns: variant.longer_ns,
         counts: vec![count(0, is_error, vec![field(ID), field(RET), IntegerNode::Thread])],
         singles: vec![count(2, began, vec![quotient])],
     };
     let number = |words: usize| KeyShape { parts: vec![PartShape::INTEGER; words] };
+    let count = |words| CountLayout { key: number(words), ..CountLayout::default() };
     let layout = PairLayout {
         pair: number(1),
         kept: KeyShape::of(&kept),
         row: number(2),
-        counts: vec![number(3), number(2), number(1)],
+        counts: vec![count(3), count(2), count(1)],
         in_place: variant.by_thread,
     };
     let event_of = |part| PairedEvent { event: event.clone(), part };
@@ -190,7 +193,7 @@ fn sums_of_delays_have_128_bits() {
     let table = machine.maps(|maps| maps.table.clone());
     let delay = DELAY.cast_unsigned();
     let sum = 5 * u128::from(delay);
-    let row = [5, sum as u64, (sum >> 64) as u64, !delay, delay];
+    let row = vec![5, sum as u64, (sum >> 64) as u64, !delay, delay];
     let key = vec![bucket::bucket_of(delay) as u64, 39, 1, 0];
     assert_eq!(table, [(key, row)].into());
 }

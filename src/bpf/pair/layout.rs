@@ -1,5 +1,6 @@
 //! The layout of the maps of pairs ([`super`]), in words of 8 bytes.
 
+use crate::bpf::count::CountLayout;
 use crate::bpf::key::KeyShape;
 use crate::bpf::map_access::WORD;
 
@@ -12,8 +13,8 @@ pub struct PairLayout {
     pub kept: KeyShape,
     /// The keys of delays, after the bucket.
     pub row: KeyShape,
-    /// The keys of each count, after its number.
-    pub counts: Vec<KeyShape>,
+    /// The keys of each count, after its number, and its values.
+    pub counts: Vec<CountLayout>,
     /// Whether a start stays in its map after its end: its key is the CPU, or a thread whose last
     /// event removes it.
     pub in_place: bool,
@@ -28,9 +29,9 @@ pub enum PairRowContent {
     Count(usize),
 }
 
-/// Bytes of a row: the count; the sum of the delays, 128 bits; the complement of the least and the
-/// greatest delay.
-pub const ROW_BYTES: usize = 5 * WORD;
+/// Bytes of a row of delays: the count; the sum of the delays, 128 bits; the complement of the least
+/// and the greatest delay.
+const DELAYS_BYTES: usize = 5 * WORD;
 /// Offset of the lower half of the sum.
 pub(super) const ROW_SUM: i16 = 8;
 /// Offset of the complement of the least delay.
@@ -58,7 +59,7 @@ pub enum PairCounter {
     Disordered,
     /// Delays that are too long for the buckets.
     Clamped,
-    /// Pairs without a row: too short, of different values, or of a negative delay.
+    /// Pairs whose delay is in no row: too short, of different values, negative, or only counted.
     Unrecorded,
     /// Starts that an event has dropped.
     Dropped,
@@ -96,8 +97,14 @@ impl PairLayout {
     /// Returns the size of a row's key in bytes: the bucket or the number of the count, then the
     /// longest key.
     pub fn key_bytes(&self) -> usize {
-        let counts = self.counts.iter().map(KeyShape::bytes);
+        let counts = self.counts.iter().map(|count| count.key.bytes());
         WORD + counts.chain([self.row.bytes()]).max().unwrap_or(0)
+    }
+
+    /// Returns the size of a row's value in bytes: that of delays, or of a count if it is longer.
+    pub fn row_bytes(&self) -> usize {
+        let counts = self.counts.iter().map(CountLayout::value_bytes);
+        counts.max().unwrap_or(0).max(DELAYS_BYTES)
     }
 
     /// Returns the number of rows of the rest of a table.

@@ -1,14 +1,14 @@
 //! Writes the parts of the programs of pairs.
 
-use super::layout::{PairCounter, PairLayout, ROW_BYTES, ROW_GREATEST, ROW_LEAST, ROW_SUM};
-use super::{PairCount, PairDrop, PairFinish, PairMaps, PairStart, RowPart};
+use super::layout::{PairCounter, PairLayout, ROW_GREATEST, ROW_LEAST, ROW_SUM};
+use super::{PairDrop, PairFinish, PairMaps, PairStart, RowPart};
 use crate::bpf::assembler::BpfRegister::*;
 use crate::bpf::assembler::{AccessSize, Assembler, BpfAlu, BpfHelper, JumpIf, Label};
 use crate::bpf::bucket::{BUCKETS, LONGEST_NS, find_bucket};
-use crate::bpf::count::{find_row, find_table, increment};
+use crate::bpf::count::{find_row, increment};
 use crate::bpf::expression::{ExpressionWriter, PROGRAM_STACK};
 use crate::bpf::integer::IntegerNode;
-use crate::bpf::key::{KeyShape, store_parts};
+use crate::bpf::key::store_parts;
 use crate::bpf::map_access::{INDEX_AT, TABLE_AT, WORD, look_up_at};
 
 /// Offsets from R10 of what a program has on the stack.
@@ -21,7 +21,7 @@ pub(super) struct PairStack {
     /// The start: its time and the values that it keeps.
     start: i16,
     /// The key of a row. A new row is below.
-    row: i16,
+    pub(super) row: i16,
 }
 
 impl PairStack {
@@ -31,7 +31,7 @@ impl PairStack {
         let pair = delay - i16::try_from(layout.pair.bytes()).ok()?;
         let start = pair - i16::try_from(layout.start_bytes()).ok()?;
         let row = start - i16::try_from(layout.key_bytes()).ok()?;
-        let used = usize::from(row.unsigned_abs()) + ROW_BYTES;
+        let used = usize::from(row.unsigned_abs()) + layout.row_bytes();
         (used <= PROGRAM_STACK as usize).then_some(PairStack { delay, pair, start, row })
     }
 }
@@ -107,7 +107,7 @@ impl PairWriter<'_> {
     fn add_value(&mut self, value: &IntegerNode, finish: &PairFinish) -> Option<()> {
         ExpressionWriter::new(self.code).value(value)?;
         self.code.store(AccessSize::B8, R10, self.stack.delay, R1);
-        self.add_to_row(&finish.row)?;
+        self.add_to_row(finish.row.as_deref()?)?;
         self.counts(&finish.counts)
     }
 
@@ -129,8 +129,8 @@ impl PairWriter<'_> {
             return self.add_value(value, finish);
         }
         let (stack, end) = (self.stack, self.end);
-        let [single, unrecorded, ordered, measured] = [(); 4].map(|()| self.code.label());
-        self.take_start(single);
+        let [single, unrecorded] = [(); 2].map(|()| self.code.label());
+        self.take_start(single, finish.has_delay());
         if let Some(longer) = finish.longer_ns {
             self.code.load(AccessSize::B8, R1, R10, stack.delay);
             self.code.set_long(R2, longer.cast_unsigned());
@@ -141,14 +141,10 @@ impl PairWriter<'_> {
             self.code.load(AccessSize::B8, R2, R10, self.kept_at(*kept)?);
             self.code.jump_if_register(JumpIf::Unequal, R1, R2, unrecorded);
         }
-        self.code.load(AccessSize::B8, R1, R10, stack.delay);
-        self.code.jump_if(JumpIf::SignedGreater, R1, -1, ordered);
-        self.increment(PairCounter::Disordered);
-        self.increment(PairCounter::Unrecorded);
-        self.code.jump(measured);
-        self.code.place(ordered);
-        self.add_to_row(&finish.row)?;
-        self.code.place(measured);
+        match &finish.row {
+            Some(row) => self.add_ordered(row)?,
+            None => self.increment(PairCounter::Unrecorded),
+        }
         self.counts(&finish.counts)?;
         self.code.jump(end);
         // The verifier refuses instructions that nothing leads to.
@@ -162,6 +158,20 @@ impl PairWriter<'_> {
             self.increment(PairCounter::Singles);
         }
         self.counts(&finish.singles)
+    }
+
+    /// Adds the delay on the stack to its row, unless it is negative.
+    fn add_ordered(&mut self, row: &[RowPart]) -> Option<()> {
+        let [ordered, measured] = [(); 2].map(|()| self.code.label());
+        self.code.load(AccessSize::B8, R1, R10, self.stack.delay);
+        self.code.jump_if(JumpIf::SignedGreater, R1, -1, ordered);
+        self.increment(PairCounter::Disordered);
+        self.increment(PairCounter::Unrecorded);
+        self.code.jump(measured);
+        self.code.place(ordered);
+        self.add_to_row(row)?;
+        self.code.place(measured);
+        Some(())
     }
 
     /// Drops the start of the key on the stack.
@@ -188,17 +198,19 @@ impl PairWriter<'_> {
         Some(())
     }
 
-    /// Copies the start to the stack, removes it, and computes the delay. Jumps to `single` without
-    /// one.
-    fn take_start(&mut self, single: Label) {
+    /// Copies the start to the stack, removes it, and computes the delay if there is one. Jumps to
+    /// `single` without a start.
+    fn take_start(&mut self, single: Label, has_delay: bool) {
         let stack = self.stack;
         self.find_start();
         self.code.jump_if(JumpIf::Equal, R0, 0, single);
         self.code.load(AccessSize::B8, R1, R0, 0);
         self.code.jump_if(JumpIf::Equal, R1, 0, single);
-        self.code.load(AccessSize::B8, R2, R10, stack.delay);
-        self.code.alu(BpfAlu::Sub, R2, R1);
-        self.code.store(AccessSize::B8, R10, stack.delay, R2);
+        if has_delay {
+            self.code.load(AccessSize::B8, R2, R10, stack.delay);
+            self.code.alu(BpfAlu::Sub, R2, R1);
+            self.code.store(AccessSize::B8, R10, stack.delay, R2);
+        }
         for word in (WORD..self.layout.start_bytes()).step_by(WORD) {
             self.code.load(AccessSize::B8, R1, R0, word as i16);
             self.code.store(AccessSize::B8, R10, stack.start + word as i16, R1);
@@ -231,13 +243,13 @@ impl PairWriter<'_> {
     }
 
     /// Returns the offset of a kept value from R10.
-    fn kept_at(&self, index: usize) -> Option<i16> {
+    pub(super) fn kept_at(&self, index: usize) -> Option<i16> {
         let before = self.layout.kept.parts.get(..index)?.iter().map(|part| part.words);
         Some(self.stack.start + ((1 + before.sum::<usize>()) * WORD) as i16)
     }
 
-    /// Stores the key of the delay behind its bucket.
-    fn store_row(&mut self, row: &[RowPart]) -> Option<()> {
+    /// Stores the key of a row behind its first word.
+    pub(super) fn store_row(&mut self, row: &[RowPart]) -> Option<()> {
         let mut at = self.stack.row + WORD as i16;
         for part in row {
             at += match part {
@@ -270,7 +282,7 @@ impl PairWriter<'_> {
     /// Sets R8 to the row of the delay. R8 is the table.
     fn find_delay_row(&mut self) {
         let found = self.code.label();
-        find_row(self.code, self.stack.row, ROW_BYTES, self.maps.added, found);
+        find_row(self.code, self.stack.row, self.layout.row_bytes(), self.maps.added, found);
         self.find_rest(BUCKETS);
         self.code.load(AccessSize::B8, R2, R10, self.stack.row);
         self.code.add(R1, R2);
@@ -290,7 +302,7 @@ impl PairWriter<'_> {
 
     /// Sets R1 to the index at which the rest of the table begins, in an array with `size` elements
     /// for each table.
-    fn find_rest(&mut self, size: usize) {
+    pub(super) fn find_rest(&mut self, size: usize) {
         self.code.load(AccessSize::B4, R1, R10, TABLE_AT);
         self.code.alu_constant(BpfAlu::Mul, R1, size as i32);
     }
@@ -326,37 +338,6 @@ impl PairWriter<'_> {
         code.jump_if_register(JumpIf::LessEqual, R1, R2, in_range);
         self.increment(PairCounter::Clamped);
         self.code.place(in_range);
-    }
-
-    fn counts(&mut self, counts: &[PairCount]) -> Option<()> {
-        counts.iter().try_for_each(|count| self.count(count))
-    }
-
-    /// Adds to a count. Changes R8.
-    fn count(&mut self, count: &PairCount) -> Option<()> {
-        let [found, next] = [(); 2].map(|()| self.code.label());
-        if let Some(condition) = &count.condition {
-            ExpressionWriter::new(self.code).condition(condition, next)?;
-        }
-        find_table(self.code, self.maps.tables, next);
-        let row = self.stack.row;
-        let tag = i32::try_from(PairLayout::tag(count.number)).ok()?;
-        self.code.store_constant(AccessSize::B8, R10, row, tag);
-        store_parts(self.code, &count.key, row + WORD as i16)?;
-        let words = KeyShape::of(&count.key).words();
-        self.clear_key(row + ((1 + words) * WORD) as i16);
-        find_row(self.code, row, ROW_BYTES, self.maps.added, found);
-        self.find_rest(self.layout.rest_rows());
-        self.code.add_constant(R1, i32::try_from(1 + count.number).ok()?);
-        self.code.store(AccessSize::B4, R10, INDEX_AT, R1);
-        look_up_at(self.code, self.maps.rest, INDEX_AT);
-        self.code.jump_if(JumpIf::Equal, R0, 0, next);
-        self.code.place(found);
-        self.code.load(AccessSize::B8, R1, R0, 0);
-        self.code.add_constant(R1, 1);
-        self.code.store(AccessSize::B8, R0, 0, R1);
-        self.code.place(next);
-        Some(())
     }
 
     /// Adds 1 to a counter; changes R0 to R5.

@@ -45,10 +45,6 @@ impl<'a> CountPlan<'a> {
         CountPlan { roles, source, settings, reasons, raw }
     }
 
-    pub(super) fn in_user_space(&mut self, roles: &[usize], why: &str) {
-        self.reasons.extend(roles.iter().map(|role| (*role, why.to_owned())));
-    }
-
     pub(super) fn is_auto(&self) -> bool {
         self.settings.counting == CountingPlace::Auto
     }
@@ -203,6 +199,12 @@ impl<'a> CountPlan<'a> {
                     KeyPart::Chain(chain)
                 }
             });
+        }
+        if let Some(text) = &count.condition {
+            match lowered(text)? {
+                KernelExpr::Integer(node, _) => event.conditions.push(node),
+                _ => return Err("a condition of text".to_owned()),
+            }
         }
         for (i, text) in count.sums.iter().enumerate() {
             let KernelExpr::Integer(value, of) = lowered(text)? else {

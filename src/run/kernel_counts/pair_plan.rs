@@ -6,17 +6,14 @@ use crate::bpf::count::{CountedEvent, ScopedTask};
 use crate::bpf::integer::{IntegerNode, IntegerWidth};
 use crate::bpf::key::{KeyPart, KeyShape};
 use crate::bpf::pair::layout::PairLayout;
-use crate::bpf::pair::{
-    self, EndedThread, PairCount, PairDrop, PairFinish, PairMaps, PairPart, PairStart, PairedEvent,
-    RowPart,
-};
+use crate::bpf::pair::{self, EndedThread, PairCount, PairMaps, PairPart, PairedEvent};
 use crate::decode::format::Format;
 use crate::event::catalog;
 use crate::event::expr::in_kernel::KernelExpr;
 use crate::event::kind::Event;
 use crate::event::selector::Selector;
 use crate::run::catalog::MachineCatalog;
-use crate::script::evsel::declared_pairs::{DeclaredPairs, KeptField, PairMoment, PairSide};
+use crate::script::evsel::declared_pairs::{DeclaredPairs, PairMoment, PairSide};
 use crate::script::evsel::role::Role;
 use crate::script::host::Host;
 use crate::source::counting::CountedRole;
@@ -30,12 +27,14 @@ const FORK: &str = "sched:sched_process_fork";
 const SWITCH: &str = "sched:sched_switch";
 
 /// Events of pairs while they are planned.
-struct PairPlan<'a> {
-    declared: &'a DeclaredPairs,
-    layout: PairLayout,
+pub(super) struct PairPlan<'a> {
+    pub(super) declared: &'a DeclaredPairs,
+    pub(super) layout: PairLayout,
+    /// The types of the kept values that are summed.
+    pub(super) kept_types: Vec<Option<IntegerWidth>>,
     roles: Vec<PairRole>,
     /// Whether an event removes starts that began after the end of their thread.
-    removes_ended: bool,
+    pub(super) removes_ended: bool,
 }
 
 /// Plans the part of an event.
@@ -56,8 +55,13 @@ impl CountPlan<'_> {
         if declared.histogram.as_ref().is_some_and(|(table, _)| !host.counts_delays(*table)) {
             return Err("a linear histogram".to_owned());
         }
-        let layout = PairLayout::default();
-        let mut plan = PairPlan { declared, layout, roles: Vec::new(), removes_ended: false };
+        let mut plan = PairPlan {
+            declared,
+            layout: PairLayout::default(),
+            kept_types: Vec::new(),
+            roles: Vec::new(),
+            removes_ended: false,
+        };
         // The kept values must be known before the ends, which run first if both are one event.
         let parts: [(&[PairSide], bool, PlannedPart<'_>); 3] = [
             (&declared.starts, true, PairPlan::start),
@@ -79,7 +83,7 @@ impl CountPlan<'_> {
         }
         let table = plan.table(self.is_auto())?;
         let PairLayout { row, counts, .. } = &table.layout;
-        let has_cgroup = row.has_cgroup() || counts.iter().any(KeyShape::has_cgroup);
+        let has_cgroup = row.has_cgroup() || counts.iter().any(|count| count.key.has_cgroup());
         match has_cgroup && self.is_auto() {
             true => Err(LATE_NAMES.to_owned()),
             false => Ok(table),
@@ -126,73 +130,6 @@ impl CountPlan<'_> {
 }
 
 impl PairPlan<'_> {
-    fn start(&mut self, side: &PairSide, format: &Format) -> Result<PairPart, Reason> {
-        let kept = self.declared.fields.iter().map(|field| {
-            let text = match field {
-                KeptField::Same => side.same.as_ref(),
-                KeptField::Column(column) => side.rows.get(*column).and_then(Option::as_ref),
-            };
-            part(text.ok_or("a value is missing")?, format)
-        });
-        let kept = kept.collect::<Result<Vec<_>, Reason>>()?;
-        let counts = self.counts(PairMoment::Start, format)?;
-        self.layout.kept = shape(&self.layout.kept, KeyShape::of(&kept))?;
-        let is_end = self.declared.finishes.iter().any(|end| end.evsel == side.evsel);
-        Ok(PairPart::Start(PairStart { kept, counts, once: side.once, is_end }))
-    }
-
-    fn drop_start(&mut self, side: &PairSide, format: &Format) -> Result<PairPart, Reason> {
-        let last = side.last.as_ref().map(|text| integer(text, format)).transpose()?;
-        self.removes_ended |= last.is_some();
-        Ok(PairPart::Drop(PairDrop { last }))
-    }
-
-    fn finish(&mut self, side: &PairSide, format: &Format) -> Result<PairPart, Reason> {
-        let fields = &self.declared.fields;
-        let kept = |wanted: KeptField| fields.iter().position(|field| *field == wanted);
-        let mut row = Vec::new();
-        for (column, text) in side.rows.iter().enumerate() {
-            if !self.declared.present.get(column).copied().unwrap_or(false) {
-                continue;
-            }
-            row.push(match (text, kept(KeptField::Column(column))) {
-                (Some(text), None) => RowPart::Own(part(text, format)?),
-                (None, Some(index)) => RowPart::Kept(index),
-                _ => return Err("its ends have different columns".to_owned()),
-            });
-        }
-        let same = match (&side.same, kept(KeptField::Same)) {
-            (Some(text), Some(index)) => Some((integer(text, format)?, index)),
-            _ => None,
-        };
-        let parts = row.iter().filter_map(|part| match part {
-            RowPart::Own(part) => KeyShape::of(std::slice::from_ref(part)).parts.first().copied(),
-            RowPart::Kept(index) => self.layout.kept.parts.get(*index).copied(),
-        });
-        self.layout.row = shape(&self.layout.row, KeyShape { parts: parts.collect() })?;
-        let (counts, singles) =
-            (self.counts(PairMoment::Pair, format)?, self.counts(PairMoment::Single, format)?);
-        let longer_ns = self.declared.longer_ns;
-        let value = side.value.as_ref().map(|text| unsigned(text, format)).transpose()?;
-        Ok(PairPart::Finish(PairFinish { value, same, row, longer_ns, counts, singles }))
-    }
-
-    fn counts(&mut self, of: PairMoment, format: &Format) -> Result<Vec<PairCount>, Reason> {
-        self.layout.counts.resize(self.declared.counts.len(), KeyShape::default());
-        let all = self.declared.counts.iter().enumerate().filter(|(_, count)| count.of == of);
-        let mut counts = Vec::new();
-        for (number, count) in all {
-            let key = count.keys.iter().map(|text| part(text, format));
-            let key = key.collect::<Result<Vec<_>, Reason>>()?;
-            let condition = count.condition.as_ref().map(|text| integer(text, format));
-            if let Some(known) = self.layout.counts.get_mut(number) {
-                *known = shape(known, KeyShape::of(&key))?;
-            }
-            counts.push(PairCount { number, condition: condition.transpose()?, key });
-        }
-        Ok(counts)
-    }
-
     fn table(mut self, is_auto: bool) -> Result<PairTable, Reason> {
         let keys: Vec<&[KeyPart]> =
             self.roles.iter().map(|role| &role.role.counted.key[..]).collect();
@@ -217,6 +154,7 @@ impl PairPlan<'_> {
         for key in keys {
             self.layout.pair = shape(&self.layout.pair, KeyShape::of(key))?;
         }
+        self.find_constants();
         if !pair::fits(&self.layout) {
             return Err("its keys are too large".to_owned());
         }
@@ -231,11 +169,28 @@ impl PairPlan<'_> {
                 ends.push((fork, EndedThread::Before(at.ok_or("forks have no child_pid")?)));
             }
         }
-        Ok(PairTable { layout: self.layout, is_by_cpu, roles: self.roles, ends })
+        let room = self.declared.room;
+        Ok(PairTable { layout: self.layout, is_by_cpu, room, roles: self.roles, ends })
     }
 }
 
 impl PairPlan<'_> {
+    /// Finds the sums to which each event adds the same, so that they need not be stored.
+    fn find_constants(&mut self) {
+        for (number, layout) in self.layout.counts.iter_mut().enumerate() {
+            let all = self.roles.iter().flat_map(|role| role.part.counts());
+            let all: Vec<_> = all.filter(|count| count.number == number).collect();
+            for column in 0..layout.sums {
+                let constant = |count: &&PairCount| count.sums.get(column)?.constant();
+                if let Some(one) = all.first().and_then(constant)
+                    && all.iter().all(|count| constant(count) == Some(one))
+                {
+                    layout.constants.push((column, one));
+                }
+            }
+        }
+    }
+
     /// Decides whether the programs run at raw tracepoints.
     fn place_programs(&mut self) -> Result<(), Reason> {
         let places: Vec<_> = self.roles.iter().map(|role| &role.role.place).collect();
@@ -286,14 +241,14 @@ fn is_of(task: &str, side: &PairSide) -> bool {
 }
 
 /// Returns the shape of a key; all keys of a map have the same.
-fn shape(known: &KeyShape, new: KeyShape) -> Result<KeyShape, Reason> {
+pub(super) fn shape(known: &KeyShape, new: KeyShape) -> Result<KeyShape, Reason> {
     match known.parts.is_empty() || *known == new {
         true => Ok(new),
         false => Err("its keys differ in size or type".to_owned()),
     }
 }
 
-fn part(text: &str, format: &Format) -> Result<KeyPart, Reason> {
+pub(super) fn part(text: &str, format: &Format) -> Result<KeyPart, Reason> {
     Ok(match KernelExpr::parse(text, format).map_err(|why| why.to_string())? {
         KernelExpr::Integer(node, _) => KeyPart::Integer(node),
         KernelExpr::Text(text) => KeyPart::Text(text),
@@ -302,19 +257,22 @@ fn part(text: &str, format: &Format) -> Result<KeyPart, Reason> {
     })
 }
 
-fn integer(text: &str, format: &Format) -> Result<IntegerNode, Reason> {
+pub(super) fn integer(text: &str, format: &Format) -> Result<IntegerNode, Reason> {
     typed_integer(text, format).map(|(node, _)| node)
 }
 
 /// Returns an expression whose values have no sign.
-fn unsigned(text: &str, format: &Format) -> Result<IntegerNode, Reason> {
+pub(super) fn unsigned(text: &str, format: &Format) -> Result<IntegerNode, Reason> {
     match typed_integer(text, format)? {
         (_, IntegerWidth { signed: true, .. }) => Err(format!("`{text}` may be negative")),
         (node, _) => Ok(node),
     }
 }
 
-fn typed_integer(text: &str, format: &Format) -> Result<(IntegerNode, IntegerWidth), Reason> {
+pub(super) fn typed_integer(
+    text: &str,
+    format: &Format,
+) -> Result<(IntegerNode, IntegerWidth), Reason> {
     match KernelExpr::parse(text, format).map_err(|why| why.to_string())? {
         KernelExpr::Integer(node, width) => Ok((node, width)),
         KernelExpr::Text(_) | KernelExpr::Cgroup(_) => Err(format!("`{text}`, a text")),

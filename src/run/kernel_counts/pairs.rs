@@ -1,24 +1,22 @@
 //! The pairs of a run that the kernel measures.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use anyhow::Context as _;
 
-use super::Reason;
-use super::count_plan::CountPlan;
-use crate::base::report::coverage::Coverage;
 use crate::base::report::draw::Level;
 use crate::bpf::pair::layout::PairCounter;
 use crate::decode::clock::Clock;
 use crate::script::aggregate::PairLosses;
-use crate::script::evsel::declared_pairs::DeclaredPairs;
+use crate::script::evsel::declared_pairs::{DeclaredPairs, PairTarget};
 use crate::script::host::Host;
 use crate::source::counting::followed_tasks::CountedTasks;
 use crate::source::counting::pair_rows::PairRow;
-use crate::source::counting::pairs::{PairCounts, Pairs};
+use crate::source::counting::pairs::{PairCounts, PairTable, Pairs};
 use crate::stat::pending::PendingLosses;
 use crate::sys::bpf::MeasuredRuns;
+use crate::sys::refusal::Refusal;
 
 /// Ends without a start before a note that the calls nest, as in `prelude/pairs.lua`.
 const SINGLES: u64 = 20;
@@ -40,35 +38,19 @@ struct MeasuredPairs {
 }
 
 impl KernelPairs {
-    /// Decides which pairs the kernel measures, and attaches its programs, which measure nothing
-    /// yet. `tasks` has the watched tasks, or the reason why all pairs need records; `cpu` is any
-    /// online CPU.
+    /// Attaches the programs of pairs, which measure nothing yet. `cpu` is any online CPU.
+    ///
+    /// # Errors
+    /// As [`Pairs::open`].
     pub(super) fn open(
-        host: &Host,
-        plan: &mut CountPlan<'_>,
-        declared: Vec<DeclaredPairs>,
-        tasks: Result<&CountedTasks, Reason>,
+        planned: &[(&DeclaredPairs, &PairTable)],
+        tasks: &CountedTasks,
         cpu: u32,
-    ) -> KernelPairs {
-        let (mut measured, mut tables) = (Vec::new(), Vec::new());
-        for pairs in declared {
-            match tasks.clone().and_then(|_| plan.pairs(host, &pairs)) {
-                Ok(table) => {
-                    tables.push(table);
-                    measured.push(MeasuredPairs::new(pairs));
-                }
-                Err(why) => plan.in_user_space(&CountPlan::roles_of_pairs(host, &pairs), &why),
-            }
-        }
-        match Pairs::open(&tables, tasks.unwrap_or(&CountedTasks::All), cpu) {
-            Ok(pairs) => KernelPairs { pairs, tables: measured },
-            Err(why) => {
-                let all =
-                    measured.iter().flat_map(|one| CountPlan::roles_of_pairs(host, &one.declared));
-                plan.in_user_space(&all.collect::<Vec<_>>(), &why.to_string());
-                KernelPairs::default()
-            }
-        }
+    ) -> Result<KernelPairs, Refusal> {
+        let tables: Vec<_> = planned.iter().map(|(_, table)| *table).collect();
+        let pairs = Pairs::open(&tables, tasks, cpu)?;
+        let measured = planned.iter().map(|(declared, _)| MeasuredPairs::new((*declared).clone()));
+        Ok(KernelPairs { pairs, tables: measured.collect() })
     }
 
     /// Returns the roles whose events are paired.
@@ -96,14 +78,25 @@ impl KernelPairs {
         self.pairs.stop()
     }
 
-    /// Returns how many events were missed.
-    pub(super) fn missed(&self) -> u64 {
+    /// Returns how many events were missed, by role.
+    pub(super) fn missed(&self) -> BTreeMap<u32, u64> {
         self.pairs.missed()
     }
 
-    /// Returns whether there are delays: values of single events have no starts.
-    pub(super) fn has_starts(&self) -> bool {
-        self.tables.iter().any(|pairs| !pairs.declared.starts.is_empty())
+    /// Returns how many operations on events C does not define.
+    pub(super) fn undefined(&self) -> u64 {
+        self.pairs.undefined()
+    }
+
+    /// Returns what missed events mean for the results, behind a semicolon. Values of single events
+    /// have no starts.
+    pub(super) fn effect_of_misses(&self) -> &'static str {
+        let mut paired = self.tables.iter().map(|pairs| &pairs.declared);
+        match paired.find(|declared| !declared.starts.is_empty()).map(|one| one.target) {
+            None => "",
+            Some(PairTarget::Delays(_)) => "; delays are missing or too long: use --where user",
+            Some(PairTarget::Rows { .. }) => "; pairs are missing or wrong: use --where user",
+        }
     }
 
     /// Returns the runs of all programs that the kernel has measured.
@@ -155,12 +148,6 @@ impl KernelPairs {
             }
         });
         added.context("failed to read the starts of the kernel")
-    }
-
-    /// Adds what was missed.
-    pub(super) fn add_to(&self, coverage: &mut Coverage) {
-        coverage.undelivered += self.pairs.missed();
-        coverage.undefined += self.pairs.undefined();
     }
 }
 

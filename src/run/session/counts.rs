@@ -2,7 +2,7 @@
 //!
 //! The programs of a table are open while its events are on. An event that gets a handler, that is
 //! on while another one of its table is off, or that the kernel cannot count, is recorded from then
-//! on.
+//! on. Tables that share an event are in one set. Events of pairs are recorded.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -14,6 +14,7 @@ use super::super::kernel_counts::KernelCounts;
 use super::super::request::{CountingPlace, RunRequest};
 use crate::base::report::coverage::Coverage;
 use crate::base::report::draw::Level;
+use crate::script::evsel::declared_pairs::DeclaredPairs;
 use crate::script::evsel::role::Role;
 use crate::script::host::Host;
 use crate::source::request::SourceRequest;
@@ -42,8 +43,10 @@ pub(super) struct CountCost {
     pub(super) program_ns: Option<f64>,
 }
 
-/// A table and the roles that are counted in it.
+/// Tables and the roles that are counted in them.
+#[derive(Default)]
 struct CountedSet {
+    tables: BTreeSet<usize>,
     roles: BTreeSet<u32>,
     open: Option<KernelCounts>,
     /// Events counted so far.
@@ -75,17 +78,24 @@ impl SessionCounts {
         if options.counting == CountingPlace::User || watches_tasks {
             return Ok(BTreeSet::new());
         }
-        let mut tables: BTreeMap<usize, BTreeSet<u32>> = BTreeMap::new();
+        let mut sets: Vec<CountedSet> = Vec::new();
         for (count, roles) in host.declared_counts()? {
-            tables.entry(count.table).or_default().extend(roles.map(|role| role as u32));
-        }
-        let mut taken = BTreeSet::new();
-        for roles in tables.into_values() {
-            if !roles.iter().any(|role| self.has(*role) || self.recorded.contains(role)) {
-                taken.extend(roles.iter().copied());
-                self.sets.push(CountedSet { roles, open: None, events: 0 });
+            let mut set = CountedSet::default();
+            set.tables.insert(count.table);
+            set.roles.extend(roles.map(|role| role as u32));
+            let shared: Vec<_> = sets.extract_if(.., |other| other.shares(&set)).collect();
+            for other in shared {
+                set.tables.extend(other.tables);
+                set.roles.extend(other.roles);
             }
+            sets.push(set);
         }
+        let paired = paired(host)?;
+        let is_known =
+            |role: &u32| self.has(*role) || self.recorded.contains(role) || paired.contains(role);
+        sets.retain(|set| !set.roles.iter().any(is_known));
+        let taken = sets.iter().flat_map(|set| &set.roles).copied().collect();
+        self.sets.extend(sets);
         Ok(taken)
     }
 
@@ -119,7 +129,7 @@ impl SessionCounts {
         released
     }
 
-    /// Returns the roles whose handlers no longer only count.
+    /// Returns the roles whose handlers no longer only count for the tables of their set.
     ///
     /// # Errors
     /// Lua is out of memory.
@@ -127,10 +137,19 @@ impl SessionCounts {
         if self.sets.is_empty() {
             return Ok(Vec::new());
         }
-        let declared = host.declared_counts()?;
-        let is_counted = |role: &u32| declared.iter().any(|(_, of)| of.contains(&(*role as usize)));
-        let all = self.sets.iter().flat_map(|set| &set.roles);
-        Ok(all.filter(|role| !is_counted(role)).copied().collect())
+        let (declared, paired) = (host.declared_counts()?, paired(host)?);
+        let mut handled = Vec::new();
+        for set in &self.sets {
+            let is_counted = |role: &&u32| {
+                let mut counts =
+                    declared.iter().filter(|(_, of)| of.contains(&(**role as usize))).peekable();
+                counts.peek().is_some()
+                    && counts.all(|(count, _)| set.tables.contains(&count.table))
+                    && !paired.contains(role)
+            };
+            handled.extend(set.roles.iter().filter(|role| !is_counted(role)));
+        }
+        Ok(handled)
     }
 
     /// Begins and ends the counts of the tables whose roles are switched. Returns the roles that
@@ -241,7 +260,19 @@ impl SessionCounts {
     }
 }
 
+/// Returns the roles of pairs.
+fn paired(host: &Host) -> anyhow::Result<BTreeSet<u32>> {
+    let pairs = host.declared_pairs()?;
+    let sides = pairs.iter().flat_map(DeclaredPairs::sides);
+    Ok(sides.flat_map(|side| host.roles_of_side(side)).map(|role| role as u32).collect())
+}
+
 impl CountedSet {
+    /// Returns whether an event or a table is also in another set.
+    fn shares(&self, other: &CountedSet) -> bool {
+        !self.tables.is_disjoint(&other.tables) || !self.roles.is_disjoint(&other.roles)
+    }
+
     /// Opens the programs; None if the kernel cannot count all roles.
     fn opened(
         &self,

@@ -3,7 +3,7 @@
 use super::Aggregates;
 use super::body::KernelTarget;
 use super::counted::WITHOUT_STACKS;
-use crate::script::evsel::declared_pairs::DeclaredPairs;
+use crate::script::evsel::declared_pairs::{DeclaredPairs, PairTarget};
 use crate::source::counted_row::CountedRow;
 use crate::source::counting::pair_rows::{DelayRow, OpenStart, PairRow};
 use crate::stat::latency::MeasuredDelays;
@@ -19,10 +19,10 @@ impl Aggregates {
                 let key = row.key.map(|key| self.words(key));
                 self.add_delays(pairs, row, key.as_deref());
             }
-            PairRow::Count { number, key, count } => {
-                if let Some(of) = pairs.counts.get(*number) {
-                    let row = CountedRow { key: *key, count: *count, name: None, sums: &[] };
-                    self.add_counted(of.table, &row, WITHOUT_STACKS);
+            PairRow::Count { number, key, count, sums } => {
+                if let Some(table) = pairs.table_of_count(*number) {
+                    let row = CountedRow { key: *key, count: *count, name: None, sums };
+                    self.add_counted(table, &row, WITHOUT_STACKS);
                 }
             }
         }
@@ -35,7 +35,8 @@ impl Aggregates {
     }
 
     fn add_delays(&self, pairs: &DeclaredPairs, row: &DelayRow<'_>, key: Option<&[Word]>) {
-        let Some(declared) = self.one(pairs.times) else { return };
+        let PairTarget::Delays(times) = pairs.target else { return };
+        let Some(declared) = self.one(times) else { return };
         let Some(KernelTarget::Delays(latency)) = declared.body.kernel_target() else { return };
         latency.borrow_mut().add_measured(
             key,
@@ -67,7 +68,7 @@ impl Aggregates {
         {
             pending.borrow_mut().add_counted(of.starts, of.dropped, of.open);
         }
-        if let Some(declared) = self.one(pairs.times)
+        if let Some(declared) = self.one(pairs.target_number())
             && let Some(KernelTarget::Delays(latency)) = declared.body.kernel_target()
         {
             latency.borrow_mut().add_losses(of.disordered, of.clamped);

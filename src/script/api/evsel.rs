@@ -56,6 +56,7 @@ fn counted(lua: &Lua, state: &State) -> mlua::Result<Function> {
             sums: of.get("sums")?,
             first: of.get::<usize>("first")? - 1,
             name: of.get("name")?,
+            condition: of.get("where")?,
             mixed: of.get("mixed")?,
             late_names: of.get("late_names")?,
         };

@@ -6,13 +6,14 @@ use super::expression;
 use super::registry::Registry;
 use crate::script::aggregate::Aggregates;
 use crate::script::evsel::declared_pairs::{
-    DeclaredPairCount, DeclaredPairs, KeptField, PairMoment, PairSide,
+    DeclaredPairCount, DeclaredPairs, KeptField, PairMoment, PairSide, PairTarget,
 };
 use crate::script::vm::trusted::template_function;
 
 const PAIRS: &str = include_str!("../prelude/pairs.lua");
+const VALUES: &str = include_str!("../prelude/values.lua");
 
-/// Adds `between` and `measure` to the objects of `latency`. With `system`, expressions may start
+/// Adds `between` to the objects of `latency` and `kv`, and `measure` to those of `latency`. With `system`, expressions may start
 /// programs.
 ///
 /// # Errors
@@ -31,8 +32,10 @@ pub(super) fn register(api: &Registry<'_>, system: bool) -> mlua::Result<()> {
     native.set("fill", template_function(lua)?)?;
     native.set("compile", expression::compiler(api, system)?)?;
     native.set("pending", aggregates.trusted().get::<Value>("pending")?)?;
-    api.trusted.run::<()>("pairs", PAIRS, native)?;
+    api.trusted.run::<()>("pairs", PAIRS, &native)?;
+    api.trusted.run::<()>("values", VALUES, native)?;
     aggregates.trusted().set("between", api.trusted.export("between")?)?;
+    aggregates.trusted().set("rows_between", api.trusted.export("rows_between")?)?;
     aggregates.trusted().set("measure", api.trusted.export("measure")?)
 }
 
@@ -57,7 +60,14 @@ fn read(of: &Table, aggregates: &Aggregates) -> mlua::Result<DeclaredPairs> {
     let counts: Vec<Table> = of.get("counts")?;
     let counts = counts.iter().map(|count| read_count(count, aggregates));
     Ok(DeclaredPairs {
-        times: number(aggregates, of, "times")?,
+        target: match of.get::<Option<usize>>("sums")? {
+            None => PairTarget::Delays(number(aggregates, of, "target")?),
+            Some(sums) => PairTarget::Rows {
+                table: number(aggregates, of, "target")?,
+                sums,
+                starts: of.get("adds_starts")?,
+            },
+        },
         open: match of.contains_key("open")? {
             true => Some(number(aggregates, of, "open")?),
             false => None,
@@ -70,6 +80,7 @@ fn read(of: &Table, aggregates: &Aggregates) -> mlua::Result<DeclaredPairs> {
         counts: counts.collect::<mlua::Result<_>>()?,
         threads: of.get("threads")?,
         longer_ns: of.get::<Option<f64>>("longer")?.map(|ns| ns as i64),
+        room: of.get("room")?,
         nested: of.get("nested")?,
         needs: of.get("needs")?,
         present,

@@ -1,11 +1,11 @@
 //! Pairs of events that a script has declared: the kernel can measure them if it can evaluate the
 //! expressions.
 
-/// Pairs of events, whose delays are added to a latency.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Pairs of events, which are added to a latency or to a table of sums.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeclaredPairs {
-    /// Number of the latency.
-    pub times: usize,
+    /// The aggregate to which they are added.
+    pub target: PairTarget,
     /// Number of the pending with the starts; None if the ends have values.
     pub open: Option<usize>,
     /// The histogram to which the delays are also added, and the columns of its key.
@@ -16,7 +16,7 @@ pub struct DeclaredPairs {
     pub finishes: Vec<PairSide>,
     /// The events that drop the start of a key.
     pub drops: Vec<PairSide>,
-    /// Whether each column of the latency is there.
+    /// Whether each column of the target is there.
     pub present: Vec<bool>,
     /// The values that a start keeps: `same`, or the number of a column.
     pub fields: Vec<KeptField>,
@@ -26,13 +26,51 @@ pub struct DeclaredPairs {
     pub threads: bool,
     /// Nanoseconds; delays of at most this are not added.
     pub longer_ns: Option<i64>,
+    /// Number of starts for which the kernel should have room.
+    pub room: Option<usize>,
     /// The note about calls inside of calls.
     pub nested: Option<String>,
     /// Why the pairs need records.
     pub needs: Option<String>,
 }
 
+/// The aggregate to which pairs are added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PairTarget {
+    /// The latency with this number: their delays.
+    Delays(usize),
+    /// A table of counts or sums: a row for each.
+    Rows {
+        /// Its number.
+        table: usize,
+        /// The number of sums; they are the last columns.
+        sums: usize,
+        /// Whether starts are added, too.
+        starts: bool,
+    },
+}
+
 impl DeclaredPairs {
+    /// Returns the number of the aggregate to which pairs are added.
+    pub fn target_number(&self) -> usize {
+        match self.target {
+            PairTarget::Delays(number) | PairTarget::Rows { table: number, .. } => number,
+        }
+    }
+
+    /// Returns the table of a count in the kernel: the rows of pairs are the first one.
+    pub fn table_of_count(&self, number: usize) -> Option<usize> {
+        match (self.target, number.checked_sub(self.own_counts())) {
+            (PairTarget::Rows { table, .. }, None) => Some(table),
+            (_, index) => self.counts.get(index?).map(|count| count.table),
+        }
+    }
+
+    /// Returns the number of counts in the kernel before `counts`.
+    pub fn own_counts(&self) -> usize {
+        usize::from(matches!(self.target, PairTarget::Rows { .. }))
+    }
+
     /// Returns all events, in the order in which those of one record are used.
     pub fn sides(&self) -> impl Iterator<Item = &PairSide> {
         self.finishes.iter().chain(&self.drops).chain(&self.starts)

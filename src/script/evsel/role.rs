@@ -94,6 +94,8 @@ pub struct DeclaredCount {
     pub first: usize,
     /// Expression of the name of a row.
     pub name: Option<String>,
+    /// Expression that must not be 0.
+    pub condition: Option<String>,
     /// Whether integers of different types share a column of the key.
     pub mixed: bool,
     /// Whether the names of cgroups may be read at the report.

@@ -38,9 +38,12 @@ impl Host {
         self.coverage.events
     }
 
-    /// Adds a row that the kernel has counted.
-    pub fn add_counted(&mut self, table: usize, row: &CountedRow<'_>) {
-        self.coverage.events += row.count;
+    /// Adds a row that the kernel has counted. With `is_further`, its events are also counted
+    /// elsewhere.
+    pub fn add_counted(&mut self, table: usize, row: &CountedRow<'_>, is_further: bool) {
+        if !is_further {
+            self.coverage.events += row.count;
+        }
         if row.has_truncated_chain() {
             self.coverage.truncated += row.count;
         }

@@ -22,9 +22,9 @@ impl Host {
         let declared = self.declared_counts()?;
         for (index, role) in roles.iter().enumerate() {
             if may_omit_parameters(role) {
-                let count = declared.iter().find(|(_, of_count)| of_count.contains(&index));
-                parts[index].parameters = match count {
-                    Some((count, _)) => reads_fields(count, role),
+                let mut counts = declared.iter().filter(|(_, of)| of.contains(&index)).peekable();
+                parts[index].parameters = match counts.peek() {
+                    Some(_) => counts.any(|(count, _)| reads_fields(count, role)),
                     None => self.dispatch.parts_read(index)?.parameters,
                 };
             }
@@ -35,9 +35,13 @@ impl Host {
         let mut counted = BTreeSet::new();
         for (count, of_count) in &declared {
             let read = read_by_count(count);
-            of_count.clone().filter(|role| is_simple(&roles[*role])).for_each(|role| {
-                parts[role] = read;
-            });
+            for role in of_count.clone().filter(|role| is_simple(&roles[*role])) {
+                // An event may be counted in several tables.
+                parts[role] = match counted.contains(&role) {
+                    true => parts[role].or(read),
+                    false => read,
+                };
+            }
             counted.extend(of_count.clone());
         }
         for (index, role) in roles.iter().enumerate() {
@@ -100,7 +104,8 @@ fn reads_fields(count: &DeclaredCount, role: &Role) -> bool {
 /// Calls `take` with each name in the expressions of a count. Returns false if one of them cannot
 /// be parsed.
 fn each_name(count: &DeclaredCount, take: &mut dyn FnMut(&str)) -> bool {
-    let mut expressions = count.keys.iter().chain(&count.sums).chain(&count.name);
+    let expressions = count.keys.iter().chain(&count.sums).chain(&count.name);
+    let mut expressions = expressions.chain(&count.condition);
     expressions.all(|text| {
         let tree = c::parse(text).ok();
         tree.is_some_and(|tree| {

@@ -159,8 +159,9 @@ end
 
 -- The handler of a count in user space.
 local COUNT = [[
-local rows, add, key, values, label = ...
+local rows, add, key, values, label, met = ...
 return function(e)
+  $met
   local $keys = key(e)
   $count
 end]]
@@ -186,12 +187,27 @@ end
 
 --- Returns whether an event has a handler of the script. At a prompt, it is open with one that
 -- emits.
-function exports.is_handled(e) return e.handler and not e.emits end
+function exports.is_handled(e) return e.handler and e.handler ~= e.counted and not e.emits end
 
---- Sets the handler that does in user space what is declared for the kernel.
+--- Sets the handler that does in user space what is declared for the kernel, after what was declared
+-- for the same event before.
 function exports.count_with(e, handler)
+  local before, last = e.counted, handler
+  if before and e.handler == before then
+    local ok, why = replaced(e.index)
+    if not ok then error(why, 0) end
+    handler = function(event) before(event) last(event) end
+  end
   e.handler, e.counted = handler, handler
   if e.emits then e.emits = not replaced(e.index) end
+end
+
+--- Notes that these events are taken in one place: if one gets another handler, all need records.
+function exports.take_together(list)
+  for _, e in ipairs(list) do
+    e.groups = e.groups or {}
+    e.groups[#e.groups + 1] = list
+  end
 end
 
 --- Counts the events of `ev` in `rows`, a kv with the plan `plan`: see `kv:count` in
@@ -218,19 +234,36 @@ function exports.count_by(rows, plan, ev, of)
   end
   local list, columns = key_names(plan)
   local call = ("add(%s%s)"):format(columns, #sums > 0 and ", values(e)" or "")
+  local where = of.where
   if of.name then call = ("if %s then rows:name(%s, label(e)) end"):format(call, columns) end
-  local make = loadstring(fill(COUNT, { keys = list, count = call }), "=perilune:count")
+  local make = loadstring(fill(COUNT, { keys = list, count = call,
+    met = where and "if met(e) == 0 then return end" or "" }), "=perilune:count")
   exports.count_with(e, make(rows, rows:adding(first, #sums), compiled(keys, e, of.kind, mixed),
-    #sums > 0 and compiled(sums, e, "number"), of.name and compiled({ of.name }, e, "text")))
+    #sums > 0 and compiled(sums, e, "number"), of.name and compiled({ of.name }, e, "text"),
+    where and compiled({ where }, e, "number")))
   if exports.changed then exports.changed() end
   counted(e.index, { table = plan.id, keys = keys, sums = sums, first = first, name = of.name,
-    mixed = mixed, late_names = of.late_names and true or false })
+    where = where, mixed = mixed, late_names = of.late_names and true or false })
 end
 
---- Returns whether the handler of the evsel with this index only counts.
+--- Returns whether the handler of an event only counts, and those of the events that are taken
+-- together with it.
+local function only_counts(e, seen)
+  if seen[e] then return true end
+  seen[e] = true
+  if not e.counted or e.handler ~= e.counted then return false end
+  for _, group in ipairs(e.groups or {}) do
+    for _, other in ipairs(group) do
+      if not only_counts(other, seen) then return false end
+    end
+  end
+  return true
+end
+
+--- The same for the evsel with this index.
 function exports.only_counts(index)
   for _, e in ipairs(evsels) do
-    if e.index == index then return e.counted ~= nil and e.handler == e.counted end
+    if e.index == index then return only_counts(e, {}) end
   end
   return false
 end

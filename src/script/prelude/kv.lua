@@ -45,12 +45,22 @@ function env.kv(spec)
     return generate(
       object, "add", part(first, first + n - 1), leaf, false, 2 ^ 8 * (first - 1), "~= 0")
   end
-  --- count(ev, { key = expression, sums = { expression… }, first = index, name = expression }):
+  --- count(ev, { key = expression, where = expression, sums = { expression… }, first = index,
+  -- name = expression }):
   -- counts the events of an evsel, in the kernel where that is possible.
   function functions.count(self, ev, of)
     if self ~= object then error("count is called with a colon: object:count(ev, {…})", 2) end
     trusted.count(object, plan, ev, of)
     return object
+  end
+  --- between(start, finish, { key = expression, … }): adds a row for each pair of two events, in the
+  -- kernel where that is possible.
+  function functions.between(self, start, finish, of)
+    if self ~= object then
+      error("between is called with a colon: object:between(start, finish, {…})", 2)
+    end
+    local open = trusted.rows_between(object, plan, start, finish, of)
+    return open
   end
   --- name(key, text): sets the text of the name column.
   local of = part(1, 0)

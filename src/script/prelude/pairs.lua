@@ -1,13 +1,12 @@
---- Pairs of two events: `between` of a latency, and values of single events: `measure`. Declares
--- them, so that the kernel may measure, and sets the handlers that do the same with records.
--- Trusted code.
+--- Pairs of two events: `between` of a latency, and of a kv. Declares them, so that the kernel may
+-- pair, and sets the handlers that do the same with records. Trusted code.
 local _, _, native, exports = ...
 
 local compile, declared, fill, pending = native.compile, native.paired, native.fill, native.pending
 local entry_of, is_handled, count_with = exports.entry_of, exports.is_handled, exports.count_with
 
 local error, ipairs, next, pairs, pcall = error, ipairs, next, pairs, pcall
-local tonumber, type = tonumber, type
+local tonumber, type, unpack = tonumber, type, unpack
 local concat, loadstring = table.concat, loadstring
 
 -- Ends without a start before a note that the calls nest.
@@ -15,9 +14,6 @@ local MANY = 20
 
 local USAGE = "between takes two evsels and a table: "
   .. "calls:between(enter, exit, { key = \"_tid\" })"
-
-local USAGE_OF_MEASURE = "measure takes an evsel and a table: "
-  .. "sizes:measure(ev, { value = \"len\" })"
 
 --- Returns the sides of a list: an evsel, a table with one and its own expressions, or a list of
 --- such tables. `side_of(own)` returns a side without its event, or nil without an expression.
@@ -35,8 +31,17 @@ local function sides_of(list, usage, side_of)
   return sides
 end
 
---- Returns the sides of a start or an end, or those that drop starts.
-local function paired_events(list, of)
+--- Returns the expressions of all columns: of the `keys` first ones, then of sums.
+local function columns_of(rows, sums, keys)
+  local columns = {}
+  for column, text in pairs(rows or {}) do columns[column] = text end
+  for i, text in pairs(sums or {}) do columns[keys + i] = text end
+  return columns
+end
+
+--- Returns the sides of a start or an end, or those that drop starts. A side without columns has
+--- those of `default`.
+local function paired_events(list, of, keys, default)
   return sides_of(list, USAGE, function(own)
     local key = own.key or of.key
     if type(key) ~= "table" then key = { key } end
@@ -44,16 +49,7 @@ local function paired_events(list, of)
       error("between: a key of several columns needs records = function(open) … end", 0)
     end
     return #key > 0 and { key = key, where = own.where, same = own.same or of.same,
-      rows = own.rows or {}, once = own.once, last = own.last }
-  end)
-end
-
---- Returns the events of `measure`. They are not pairs, so all have the same key.
-local function measured_events(list, of)
-  return sides_of(list, USAGE_OF_MEASURE, function(own)
-    local value = own.value or of.value
-    return value and { key = { "0" }, value = value, where = own.where or of.where,
-      rows = own.rows or of.rows or {} }
+      rows = columns_of(own.rows or default.rows, own.sums or default.sums, keys), once = own.once, last = own.last }
   end)
 end
 
@@ -99,17 +95,12 @@ local function handler(side, template, parts, up)
   return loadstring("local up = ...\n" .. concat(names, "\n") .. code, "=perilune:pairs")(up)
 end
 
---- Returns the arguments of `add` behind the first one.
-local function listed(columns)
-  return #columns > 0 and ", " .. concat(columns, ", ") or ""
-end
-
 --- Returns the code that adds a variable to the histogram of a plan, if it has one.
 local function histogram_code(variable, plan, columns)
   if not plan.histogram then return "" end
   local shown = {}
   for i, column in ipairs(plan.histogram.columns or {}) do shown[i] = columns[column] end
-  return ("up_histogram:add(%s%s)"):format(variable, listed(shown))
+  return ("up_histogram:add(%s)"):format(concat({ variable, unpack(shown) }, ", "))
 end
 
 local START = [[
@@ -118,6 +109,7 @@ return function(e)
   $met
   $before up_open:$open(up_key(e), e$kept) $after
   $counted
+  $added
   $counts
 end]]
 
@@ -143,57 +135,50 @@ return function(e)
   $longer
   $same
   $own
-  up_times:add(delay$columns)
+  up_target:add($arguments)
   $histogram
   $counts
   $pair
 end]]
 
-local VALUE = [[
+--- Returns the names of `n` values.
+local function column_names(n)
+  local names = {}
+  for i = 1, n do names[i] = "v" .. i end
+  return names
+end
 
-return function(e)
-  $met
-  $own
-  local value = up_value(e)
-  if up_type(value) == "string" then value = up_tonumber(value) end
-  up_times:add(value$columns)
-  $histogram
-end]]
-
---- Returns the handler of an event with a value.
-local function value_handler(side, plan)
-  -- A value that a double cannot hold is text with its sign, whatever its type.
-  local up = { times = plan.times, value = (compiled({ side.value }, side, "number", true)),
-    type = type, tonumber = tonumber, histogram = plan.histogram and plan.histogram[1] }
+--- Returns the expressions of a side, and for each column the name of its value: one of them, a
+--- kept value, or "0" for a column that is not there.
+local function own_columns(side, plan)
   local own, columns = {}, {}
   for i = 1, plan.columns do
-    columns[i] = "0"
-    if plan.present[i] then
-      if not side.rows[i] then
-        error(("measure: %s has no expression for column %d"):format(side.entry.ev.name, i), 0)
-      end
-      up["own" .. i] = compiled({ side.rows[i] }, side, nil, plan.mixed == i)
-      own[#own + 1] = ("local v%d = up_own%d(e)"):format(i, i)
-      columns[i] = "v" .. i
-    end
+    if not plan.wanted[i] then columns[i] = "0"
+    elseif side.rows[i] then
+      own[#own + 1] = side.rows[i]
+      columns[i] = "v" .. #own
+    else columns[i] = "s.column" .. i end
   end
-  return handler(side, VALUE, { own = concat(own, "\n"), columns = listed(columns),
-    histogram = histogram_code("value", plan, columns) }, up)
+  return own, columns
 end
 
 --- Returns the handler of a start, which keeps the values of the expressions `kept`.
 local function start_handler(side, plan, kept)
   local up = { open = plan.open, nested = plan.nested, key = (compiled(side.key, side)) }
-  local names = {}
-  for i = 1, #kept do names[i] = "v" .. i end
   local passed = #kept > 0 and ", up_kept(e)" or ""
   if #kept > 0 then up.kept = compiled(kept, side) end
   local counts = counts_code(side, plan.counts, "start", up)
-  local once = side.once
+  local once, added = side.once, ""
+  if plan.adds_starts then
+    local own, columns = own_columns(side, plan)
+    up.target, up.own = plan.target, (compiled(own, side))
+    added = ("local %s = up_own(e) up_target:add(%s)"):format(
+      concat(column_names(#own), ", "), concat(columns, ", "))
+  end
   return handler(side, START, { open = once and "open_once" or "open", kept = passed,
     before = once and "if not" or "", after = once and "then return end" or "",
     counted = plan.nested and "up_nested.starts = up_nested.starts + 1" or "",
-    counts = counts }, up)
+    added = added ~= "" and "do " .. added .. " end" or "", counts = counts }, up)
 end
 
 --- Returns the handler of an event that drops a start.
@@ -204,31 +189,25 @@ end
 
 --- Returns the handler of an end.
 local function finish_handler(side, plan)
-  local up = { open = plan.open, times = plan.times, nested = plan.nested, longer = plan.longer,
+  local up = { open = plan.open, target = plan.target, nested = plan.nested, longer = plan.longer,
     pair = plan.pair, histogram = plan.histogram and plan.histogram[1],
     key = (compiled(side.key, side)) }
-  local own, names, columns = {}, {}, {}
-  for i = 1, plan.columns do
-    if not plan.wanted[i] then columns[i] = "0"
-    elseif side.rows[i] then
-      own[#own + 1], names[#names + 1] = side.rows[i], "v" .. i
-      columns[i] = "v" .. i
-    else columns[i] = "s.column" .. i end
-  end
+  local own, columns = own_columns(side, plan)
   if #own > 0 then up.own = compiled(own, side) end
   if side.same then up.same = compiled({ side.same }, side) end
-  local list = listed(columns)
+  local list = concat(columns, ", ")
+  local with_delay = #columns > 0 and "delay, " .. list or "delay"
   return handler(side, FINISH, {
     counted = plan.nested and "up_nested.single()" or "",
     paired = plan.nested and "up_nested.pairs = up_nested.pairs + 1" or "",
     longer = plan.longer and "if delay <= up_longer then return end" or "",
     same = side.same and "if s.same ~= up_same(e) then return end" or "",
-    own = #own > 0 and ("local %s = up_own(e)"):format(concat(names, ", ")) or "",
-    columns = list,
+    own = #own > 0 and ("local %s = up_own(e)"):format(concat(column_names(#own), ", ")) or "",
+    arguments = plan.sums and list or with_delay,
     histogram = histogram_code("delay", plan, columns),
     singles = counts_code(side, plan.counts, "single", up),
     counts = counts_code(side, plan.counts, "pair", up),
-    pair = plan.pair and ("up_pair(s, e, delay%s)"):format(list) or "",
+    pair = plan.pair and ("up_pair(s, e, %s)"):format(with_delay) or "",
   }, up)
 end
 
@@ -251,6 +230,11 @@ local function keep_values(starts, finishes, plan)
   if finishes[1].same then fields[1] = "same" end
   for i = 1, plan.columns do
     local has_all = true
+    if i > plan.keys then
+      for _, finish in ipairs(finishes) do
+        if finish.rows[i] then compiled({ finish.rows[i] }, finish, "number") end
+      end
+    end
     for _, finish in ipairs(finishes) do has_all = has_all and finish.rows[i] end
     if plan.wanted[i] and not has_all then fields[#fields + 1] = "column" .. i end
   end
@@ -274,6 +258,7 @@ local function handlers_of(what)
   local handlers, order = {}, {}
   local function set()
     for _, entry in ipairs(order) do count_with(entry, handlers[entry]) end
+    exports.take_together(order)
     if exports.changed then exports.changed() end
   end
   local function add(side, f)
@@ -304,13 +289,10 @@ end
 
 --- Sets the handlers of a plan, and declares it for the kernel.
 local function declare_pairs(plan, starts, finishes, drops, of)
-  for i = 1, plan.columns do
-    plan.present[i] = plan.spec.parameters[i + 1].is ~= "ignored"
+  for i, parameter in ipairs(plan.parameters) do
+    plan.present[i] = parameter.is ~= "ignored"
     -- A function takes all columns.
     plan.wanted[i] = plan.present[i] or plan.pair ~= nil
-  end
-  for _, side in ipairs(finishes) do
-    if next(side.rows) == nil and of.rows then side.rows = of.rows end
   end
   local spec = keep_values(starts, finishes, plan)
   local fields = concat(spec, " ")
@@ -330,27 +312,27 @@ local function declare_pairs(plan, starts, finishes, drops, of)
     for _, side in ipairs(starts) do add(side, start_handler(side, plan, side.kept)) end
   end
   declared {
-    times = plan.times, open = plan.open, starts = starts, finishes = finishes, drops = drops,
+    target = plan.target, sums = plan.sums, adds_starts = plan.adds_starts,
+    open = plan.open, starts = starts, finishes = finishes, drops = drops,
     present = plan.present, fields = fields, counts = plan.counts,
     threads = of.threads and true or false, longer = plan.longer, nested = of.nested,
-    histogram = plan.histogram,
+    histogram = plan.histogram, room = of.room,
     needs = (of.pair or of.records) and of.needs or of.pair and "a handler takes the pairs"
       or of.age and "a maximum age of starts" or nil,
   }
   set()
 end
 
---- Adds the delays between the events `start` and `finish` to `times`, a latency with the plan
---- `spec`: see `latency:between` in meta/aggregate.lua. Returns the pending of the starts.
-function exports.between(times, spec, start, finish, of)
-  if type(of) ~= "table" then error(USAGE, 3) end
-  local plan = { times = times, spec = spec, columns = #spec.parameters - 1, present = {},
-    wanted = {}, counts = of.counts or {}, longer = of.longer or nil, pair = of.pair or nil,
-    histogram = of.histogram or nil }
+--- Declares the pairs of a plan: its `target`, the `parameters` of the target, one for each column,
+--- and `keys`, the number of columns before sums. Returns the pending of the starts.
+local function between(plan, start, finish, of)
+  if type(of) ~= "table" then error(USAGE, 4) end
+  plan.columns, plan.present, plan.wanted = #plan.parameters, {}, {}
+  plan.counts, plan.longer, plan.pair = of.counts or {}, of.longer or nil, of.pair or nil
   local ok, why = pcall(function()
-    local starts = paired_events(start, of)
-    local drops = of.drops and paired_events(of.drops, of) or {}
-    local finishes = paired_events(finish, of)
+    local starts = paired_events(start, of, plan.keys, {})
+    local drops = of.drops and paired_events(of.drops, of, plan.keys, {}) or {}
+    local finishes = paired_events(finish, of, plan.keys, of)
     for i, sides in ipairs { starts, finishes, drops } do
       for _, side in ipairs(sides) do
         if side.once and i > 1 then error("between: only a start has once", 0) end
@@ -359,25 +341,28 @@ function exports.between(times, spec, start, finish, of)
     end
     declare_pairs(plan, starts, finishes, drops, of)
   end)
-  if not ok then error(why, 3) end
+  if not ok then error(why, 4) end
   return plan.open
 end
 
---- Adds values of single events to `times`, a latency with the plan `spec`: see `latency:measure`
---- in meta/aggregate.lua.
-function exports.measure(times, spec, events, of)
-  if type(of) ~= "table" then error(USAGE_OF_MEASURE, 3) end
-  local plan = { times = times, columns = #spec.parameters - 1, present = {},
-    histogram = of.histogram or nil, mixed = of.mixed or nil }
-  for i = 1, plan.columns do plan.present[i] = spec.parameters[i + 1].is ~= "ignored" end
-  local ok, why = pcall(function()
-    local sides = measured_events(events, of)
-    local set, add = handlers_of "the values"
-    for _, side in ipairs(sides) do add(side, value_handler(side, plan)) end
-    declared { times = times, starts = {}, finishes = sides, drops = {}, present = plan.present,
-      fields = "", counts = {}, threads = false, histogram = plan.histogram,
-      needs = plan.mixed and "values of different types share a column" or nil }
-    set()
-  end)
-  if not ok then error(why, 3) end
+--- Adds the delays between the events `start` and `finish` to `times`, a latency with the plan
+--- `spec`: see `latency:between` in meta/aggregate.lua. Returns the pending of the starts.
+function exports.between(times, spec, start, finish, of)
+  local parameters = { unpack(spec.parameters, 2) }
+  local histogram = type(of) == "table" and of.histogram or nil
+  local open = between({ target = times, parameters = parameters, keys = #parameters,
+    histogram = histogram }, start, finish, of)
+  return open
 end
+
+--- Adds a row for each pair of the events `start` and `finish` to `rows`, a kv with the plan `spec`:
+--- see `kv:between` in meta/aggregate.lua. Returns the pending of the starts.
+function exports.rows_between(rows, spec, start, finish, of)
+  local starts = type(of) == "table" and of.starts and true or false
+  local open = between({ target = rows, parameters = spec.parameters, keys = spec.keys,
+    sums = spec.sums, adds_starts = starts }, start, finish, of)
+  return open
+end
+
+exports.pairing = { sides_of = sides_of, compiled = compiled, handler = handler,
+  histogram_code = histogram_code, handlers_of = handlers_of }

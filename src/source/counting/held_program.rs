@@ -4,7 +4,7 @@
 //! otherwise where the kernel makes a record for perf events. The programs of one event all run in
 //! the same place, in the order in which they were attached.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd as _, OwnedFd};
 
 use super::super::open::attr;
@@ -101,6 +101,20 @@ impl HeldProgram {
     /// Returns how many events programs have missed because another one ran on the CPU.
     pub(super) fn missed<'a>(programs: impl IntoIterator<Item = &'a HeldProgram>) -> u64 {
         programs.into_iter().map(|held| held.program.misses().unwrap_or(0)).sum()
+    }
+
+    /// Returns how many events programs have missed, by role. All programs of an event miss it
+    /// together.
+    pub(super) fn missed_by_role<'a>(
+        programs: impl IntoIterator<Item = &'a HeldProgram>,
+    ) -> BTreeMap<u32, u64> {
+        let mut missed: BTreeMap<u32, u64> = BTreeMap::new();
+        // A program at the end of a thread has no event of the script.
+        for held in programs.into_iter().filter(|held| held.role != NO_ROLE) {
+            let of_role = missed.entry(held.role).or_default();
+            *of_role = held.program.misses().unwrap_or(0).max(*of_role);
+        }
+        missed
     }
 
     /// Returns the runs of programs that the kernel has measured.

@@ -1,9 +1,10 @@
 //! Rows of pairs that programs in the kernel have filled: the sum of the values of all CPUs.
 
 use crate::bpf::bucket;
+use crate::bpf::count::CountLayout;
 use crate::bpf::key::KeyShape;
-use crate::bpf::pair::layout::{PairLayout, PairRowContent, ROW_BYTES};
-use crate::source::counted_row::{KeyValue, word};
+use crate::bpf::pair::layout::{PairLayout, PairRowContent};
+use crate::source::counted_row::{KeyValue, add_sums, word};
 
 /// A row of the results of pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +19,8 @@ pub enum PairRow<'a> {
         key: Option<&'a [KeyValue<'a>]>,
         /// Number of events.
         count: u64,
+        /// The sum of each column.
+        sums: &'a [i128],
     },
 }
 
@@ -49,9 +52,9 @@ pub struct OpenStart<'a> {
     pub kept: &'a [KeyValue<'a>],
 }
 
-/// The sum of the values of a row over all CPUs.
+/// The sum of the values of a row of delays over all CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct RowSum {
+struct DelaySum {
     count: u64,
     sum: u128,
     /// The complement of the least delay.
@@ -59,10 +62,10 @@ struct RowSum {
     greatest: u64,
 }
 
-impl RowSum {
-    fn of(values: &[u8]) -> RowSum {
-        let rows = values.chunks_exact(ROW_BYTES);
-        rows.fold(RowSum::default(), |all, row| RowSum {
+impl DelaySum {
+    fn of(values: &[u8], row_bytes: usize) -> DelaySum {
+        let rows = values.chunks_exact(row_bytes);
+        rows.fold(DelaySum::default(), |all, row| DelaySum {
             count: all.count + word(row, 0),
             sum: all.sum + (u128::from(word(row, 2)) << 64 | u128::from(word(row, 1))),
             least: all.least.max(word(row, 3)),
@@ -82,6 +85,23 @@ impl RowSum {
     }
 }
 
+/// Passes a row of a count to `each`, unless it has no events; `values` has the values of all CPUs.
+fn pass_count(
+    (number, layout, row_bytes): (usize, &CountLayout, usize),
+    key: Option<&[KeyValue<'_>]>,
+    values: &[u8],
+    each: &mut dyn FnMut(&PairRow<'_>),
+) {
+    let (mut count, mut sums) = (0, vec![0; layout.sums]);
+    for value in values.chunks_exact(row_bytes) {
+        count += word(value, 0);
+        add_sums(layout, value, &mut sums);
+    }
+    if count > 0 {
+        each(&PairRow::Count { number, key, count, sums: &sums });
+    }
+}
+
 /// Passes the row of a key of the table to `each`; `values` has the values of all CPUs. A key
 /// without events was created by a program that has not added to it yet; it has no row.
 pub(super) fn read_row(
@@ -90,40 +110,47 @@ pub(super) fn read_row(
     values: &[u8],
     each: &mut dyn FnMut(&PairRow<'_>),
 ) {
-    let sum = RowSum::of(values);
-    if sum.count == 0 {
-        return;
-    }
-    let rest = key.get(8..).unwrap_or_default();
+    let (rest, row_bytes) = (key.get(8..).unwrap_or_default(), layout.row_bytes());
     match PairLayout::content(word(key, 0)) {
         PairRowContent::Delays(number) => {
+            let sum = DelaySum::of(values, row_bytes);
             let buckets = [(bucket::shortest(number), sum.count)];
-            each(&sum.row(Some(&parts(&layout.row, rest)), &buckets));
+            if sum.count > 0 {
+                each(&sum.row(Some(&parts(&layout.row, rest)), &buckets));
+            }
         }
         PairRowContent::Count(number) => {
-            let Some(shape) = layout.counts.get(number) else { return };
-            let key = parts(shape, rest);
-            each(&PairRow::Count { number, key: Some(&key), count: sum.count });
+            let Some(of) = layout.counts.get(number) else { return };
+            pass_count((number, of, row_bytes), Some(&parts(&of.key, rest)), values, each);
         }
     }
 }
 
 /// Passes the rows of a rest: `values` has the values of all CPUs of each of its rows, `buckets`
 /// the numbers of delays by bucket.
-pub(super) fn read_rest(values: &[Vec<u8>], buckets: &[u64], each: &mut dyn FnMut(&PairRow<'_>)) {
+pub(super) fn read_rest(
+    layout: &PairLayout,
+    values: &[Vec<u8>],
+    buckets: &[u64],
+    each: &mut dyn FnMut(&PairRow<'_>),
+) {
+    let row_bytes = layout.row_bytes();
     for (at, values) in values.iter().enumerate() {
-        let sum = RowSum::of(values);
-        if sum.count == 0 {
-            continue;
-        }
         match at.checked_sub(1) {
             None => {
+                let sum = DelaySum::of(values, row_bytes);
+                if sum.count == 0 {
+                    continue;
+                }
                 let filled = buckets.iter().enumerate().filter(|(_, count)| **count > 0);
                 let filled: Vec<_> =
                     filled.map(|(at, count)| (bucket::shortest(at), *count)).collect();
                 each(&sum.row(None, &filled));
             }
-            Some(number) => each(&PairRow::Count { number, key: None, count: sum.count }),
+            Some(number) => {
+                let Some(of) = layout.counts.get(number) else { return };
+                pass_count((number, of, row_bytes), None, values, each);
+            }
         }
     }
 }
@@ -161,7 +188,10 @@ mod tests {
             pair: KeyShape { parts: vec![number] },
             kept: KeyShape { parts: vec![number] },
             row: KeyShape { parts: vec![number] },
-            counts: vec![KeyShape { parts: vec![number; 2] }],
+            counts: vec![
+                CountLayout { key: KeyShape { parts: vec![number; 2] }, ..CountLayout::default() },
+                CountLayout { sums: 3, constants: vec![(0, 1)], ..CountLayout::default() },
+            ],
             in_place: true,
         }
     }
@@ -191,7 +221,7 @@ mod tests {
         let mut found = 0;
         read_row(&layout(), &key, &values, &mut |row| {
             let key = &[KeyValue::Integer(39), KeyValue::Integer(u64::MAX)][..];
-            assert_eq!(*row, PairRow::Count { number: 0, key: Some(key), count: 7 });
+            assert_eq!(*row, PairRow::Count { number: 0, key: Some(key), count: 7, sums: &[] });
             found += 1;
         });
         read_row(&layout(), &key, &bytes(&[0; 5]), &mut |row| panic!("{row:?}"));
@@ -199,18 +229,32 @@ mod tests {
     }
 
     #[test]
+    fn a_count_has_the_sums_of_the_cpus() {
+        let key = bytes(&[(1 << 16) + 1, 0, 0]);
+        let values = bytes(&[[2, 600, 0, u64::MAX - 1, u64::MAX], [1, u64::MAX, 0, 5, 0]].concat());
+        let mut found = 0;
+        read_row(&layout(), &key, &values, &mut |row| {
+            let sums = &[3, i128::from(u64::MAX) + 600, 3][..];
+            assert_eq!(*row, PairRow::Count { number: 1, key: Some(&[]), count: 3, sums });
+            found += 1;
+        });
+        assert_eq!(found, 1);
+    }
+
+    #[test]
     fn a_rest_has_the_buckets_of_its_delays() {
         let delays = bytes(&[2, 900, 0, !400, 500]);
+        let layout = layout();
         let mut buckets = vec![0u64; bucket::BUCKETS];
         (buckets[bucket::bucket_of(400)], buckets[bucket::bucket_of(500)]) = (1, 1);
         let mut rows = Vec::new();
         let values = [delays, bytes(&[4, 0, 0, 0, 0])];
-        read_rest(&values, &buckets, &mut |row| match row {
+        read_rest(&layout, &values, &buckets, &mut |row| match row {
             PairRow::Delays(row) => rows.push((row.count, row.buckets.to_vec())),
             PairRow::Count { number, count, .. } => rows.push((*count, vec![(*number as u64, 0)])),
         });
         assert_eq!(rows, [(2, vec![(400, 1), (500, 1)]), (4, vec![(0, 0)])]);
-        read_rest(&[vec![0; 40]], &[], &mut |row| panic!("{row:?}"));
+        read_rest(&layout, &[vec![0; 40]], &[], &mut |row| panic!("{row:?}"));
     }
 
     #[test]

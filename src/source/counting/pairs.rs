@@ -15,16 +15,20 @@ use super::{
     refused_by, sum_of_cpus,
 };
 use crate::bpf::bucket::BUCKETS;
-use crate::bpf::pair::layout::{PAIR_COUNTERS, PairCounter, PairLayout, ROW_BYTES};
+use crate::bpf::pair::layout::{PAIR_COUNTERS, PairCounter, PairLayout};
 use crate::bpf::pair::{EndedThread, PairMaps, PairPart, PairedEvent, end_program};
 use crate::bpf::task_scope::TaskScope;
 use crate::event::kind::Event;
 use crate::sys::bpf::{BpfMap, BpfMapType, CountTable, MeasuredRuns, possible_cpus};
-use crate::sys::machine::is_linux_since;
+use crate::sys::machine::{is_linux_since, memory_bytes};
 use crate::sys::refusal::Refusal;
 
-/// Number of starts for which a map has room.
+/// Number of starts for which a map has room, unless a script declares more.
 const STARTS: usize = 1 << 16;
+/// A map has room for more starts if it takes at most this part of the machine's memory.
+const STARTS_PART: usize = 64;
+/// Bytes of a start besides its key and its value, with its share of the hash buckets.
+const START_BYTES: usize = 80;
 /// First kernel in which a program of a tracepoint may allocate an element of a map.
 const WITH_ALLOCATION: (u32, u32) = (6, 1);
 
@@ -42,6 +46,8 @@ pub struct PairTable {
     pub layout: PairLayout,
     /// Whether keys are CPUs, so that there are as many starts.
     pub is_by_cpu: bool,
+    /// Number of starts for which there should be room, if it is not the usual one.
+    pub room: Option<usize>,
     /// The events, in the order in which their programs run at one tracepoint.
     pub roles: Vec<PairRole>,
     /// Events that remove the start of a thread that has ended.
@@ -91,12 +97,12 @@ impl Pairs {
     ///
     /// # Errors
     /// The kernel refuses a map, an event, a program or its attachment.
-    pub fn open(tables: &[PairTable], tasks: &CountedTasks, cpu: u32) -> Result<Pairs, Refusal> {
+    pub fn open(tables: &[&PairTable], tasks: &CountedTasks, cpu: u32) -> Result<Pairs, Refusal> {
         if tables.is_empty() {
             return Ok(Pairs::default());
         }
         let mut tasks = FollowedTasks::open(tasks, cpu)?;
-        let open = |table| OpenPairs::open(table, tasks.scope(), cpu);
+        let open = |table: &&PairTable| OpenPairs::open(table, tasks.scope(), cpu);
         let tables = tables.iter().map(open).collect::<Result<_, _>>()?;
         tasks.remove_ended(cpu)?;
         Ok(Pairs { tables, tasks })
@@ -170,16 +176,9 @@ impl Pairs {
         Ok(())
     }
 
-    /// Returns how many events were missed because another program ran on the CPU.
-    pub fn missed(&self) -> u64 {
-        let mut missed: BTreeMap<u32, u64> = BTreeMap::new();
-        // An event that is an end and a start has two programs, and both miss it. The program at
-        // the end of a thread has no event of the script.
-        for held in self.programs().filter(|held| held.role != NO_ROLE) {
-            let of_role = missed.entry(held.role).or_default();
-            *of_role = held.program.misses().unwrap_or(0).max(*of_role);
-        }
-        missed.values().sum()
+    /// Returns how many events were missed because another program ran on the CPU, by role.
+    pub fn missed(&self) -> BTreeMap<u32, u64> {
+        HeldProgram::missed_by_role(self.programs())
     }
 
     /// Returns the runs of all programs that the kernel has measured.
@@ -217,20 +216,21 @@ impl OpenPairs {
         let layout = &pairs.layout;
         let cpus = possible_cpus().map_err(|why| refused_by(&why))?;
         let has_starts = pairs.roles.iter().any(|role| matches!(role.part, PairPart::Start(_)));
+        let (pair_bytes, start_bytes) = (layout.pair.bytes(), layout.start_bytes());
         let starts = match pairs.is_by_cpu {
             _ if !has_starts => 1,
             true => cpus,
-            false => STARTS,
+            false => starts_on(memory_bytes(), pair_bytes + start_bytes, pairs.room),
         };
-        let (pair_bytes, start_bytes) = (layout.pair.bytes(), layout.start_bytes());
+        let row_bytes = layout.row_bytes();
         // A start that stays is allocated once for each thread.
         let is_lazy = layout.in_place && is_linux_since(WITH_ALLOCATION);
         let counters = 8 * PAIR_COUNTERS.len();
         let mut open = OpenPairs {
             layout: layout.clone(),
-            table: ExchangedTable::create(layout.key_bytes(), ROW_BYTES, 0)?,
+            table: ExchangedTable::create(layout.key_bytes(), row_bytes, 0)?,
             starts: CountTable::shared_by_cpus(pair_bytes, start_bytes, starts, is_lazy)?,
-            rest: BpfMap::create(BpfMapType::PerCpuArray, ROW_BYTES, 2 * layout.rest_rows())?,
+            rest: BpfMap::create(BpfMapType::PerCpuArray, row_bytes, 2 * layout.rest_rows())?,
             rest_buckets: BpfMap::create(BpfMapType::PerCpuArray, 8, 2 * BUCKETS)?,
             counters: BpfMap::create(BpfMapType::PerCpuArray, counters, 2)?,
             counts: [PairCounts::default(); 2],
@@ -278,10 +278,10 @@ impl OpenPairs {
         let indexes = first..first + layout.rest_rows() as u32;
         let rest = indexes.clone().map(|index| Ok(self.rest.of_cpus(index)?.concat()));
         let rest = rest.collect::<io::Result<Vec<_>>>()?;
-        let values = rest.iter().flat_map(|values| values.chunks_exact(ROW_BYTES));
+        let values = rest.iter().flat_map(|values| values.chunks_exact(layout.row_bytes()));
         let events: u64 = values.filter_map(super::word).sum();
         if events > 0 {
-            read_rest(&rest, &self.take_buckets(exchange.index)?, each);
+            read_rest(layout, &rest, &self.take_buckets(exchange.index)?, each);
             indexes.into_iter().try_for_each(|index| self.rest.clear(index))?;
         }
         self.counts[exchange.index as usize] = self.read_counts(exchange.index)?;
@@ -312,5 +312,26 @@ impl OpenPairs {
             }
         }
         Ok(counts)
+    }
+}
+
+/// Returns the number of starts for which a map has room, on a machine with this memory; each has
+/// this many bytes of key and value.
+fn starts_on(memory: usize, bytes: usize, room: Option<usize>) -> usize {
+    let most = memory / STARTS_PART / (START_BYTES + bytes);
+    room.map_or(STARTS, |room| room.min(most.max(STARTS)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_map_has_room_for_more_starts_on_a_machine_with_more_memory() {
+        let with = |gib: usize| starts_on(gib << 30, 24, Some(1 << 19));
+        assert_eq!([1, 2, 4].map(with), [161_319, 322_638, 1 << 19]);
+        assert_eq!(starts_on(256 << 20, 24, Some(1 << 19)), STARTS, "at least the usual number");
+        assert_eq!(starts_on(256 << 20, 24, Some(100)), 100);
+        assert_eq!(starts_on(64 << 30, 24, None), STARTS);
     }
 }

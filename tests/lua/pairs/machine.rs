@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use perilune::bpf::bucket::BUCKETS;
 use perilune::bpf::instruction::BpfHelper;
-use perilune::bpf::pair::layout::{PAIR_COUNTERS, PairLayout, ROW_BYTES};
+use perilune::bpf::pair::layout::{PAIR_COUNTERS, PairLayout};
 use perilune::bpf::pair::{PairMaps, PairedEvent};
 use perilune::bpf::task_scope::TaskScope;
 
@@ -28,14 +28,13 @@ const TABLE: u64 = 21;
 const MEMORY: usize = 16 << 20;
 /// Bytes of a record.
 const RECORD: usize = 64;
-const ROW_WORDS: usize = ROW_BYTES / 8;
 
 /// The content of the maps, in words.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Maps {
-    pub(crate) table: BTreeMap<Vec<u64>, [u64; ROW_WORDS]>,
+    pub(crate) table: BTreeMap<Vec<u64>, Vec<u64>>,
     pub(crate) starts: BTreeMap<Vec<u64>, Vec<u64>>,
-    pub(crate) rest: BTreeMap<usize, [u64; ROW_WORDS]>,
+    pub(crate) rest: BTreeMap<usize, Vec<u64>>,
     /// Counts by index and bucket.
     pub(crate) rest_buckets: BTreeMap<(usize, usize), u64>,
     /// Of each table.
@@ -70,14 +69,14 @@ pub(crate) struct Machine {
 impl Machine {
     /// Creates empty maps with room for this many starts and rows.
     pub(crate) fn new(layout: &PairLayout, starts: usize, rows: usize) -> Machine {
-        let counters = 8 * PAIR_COUNTERS.len();
+        let (counters, row_bytes) = (8 * PAIR_COUNTERS.len(), layout.row_bytes());
         let shapes = [
-            (TABLE, (layout.key_bytes(), ROW_BYTES, rows)),
+            (TABLE, (layout.key_bytes(), row_bytes, rows)),
             (MAPS.starts as u64, (layout.pair.bytes(), layout.start_bytes(), starts)),
             (MAPS.tables as u64, (4, 4, 2)),
             (MAPS.active as u64, (4, 4, 1)),
             (MAPS.added as u64, (4, 8, 2)),
-            (MAPS.rest as u64, (4, ROW_BYTES, 2 * layout.rest_rows())),
+            (MAPS.rest as u64, (4, row_bytes, 2 * layout.rest_rows())),
             (MAPS.rest_buckets as u64, (4, 8, 2 * BUCKETS)),
             (MAPS.counters as u64, (4, counters, 2)),
             (MAPS.undefined as u64, (4, 8, 1)),
@@ -140,17 +139,16 @@ impl Machine {
                 let (_, bytes, _) = state.shapes[map];
                 let value = words(&memory[*at..*at + bytes.next_multiple_of(8)]);
                 let index = || u32::from_ne_bytes(key[..4].try_into().expect("4 bytes")) as usize;
-                let row = || value[..ROW_WORDS].try_into().expect("a row");
                 match i32::try_from(*map).expect("a descriptor") {
                     map if map == MAPS.starts => drop(maps.starts.insert(words(key), value)),
-                    map if map == MAPS.rest => drop(maps.rest.insert(index(), row())),
+                    map if map == MAPS.rest => drop(maps.rest.insert(index(), value)),
                     map if map == MAPS.counters => maps.counters[index()].copy_from_slice(&value),
                     map if map == MAPS.undefined => maps.undefined = value[0],
                     map if map == MAPS.rest_buckets => {
                         let place = (index() / BUCKETS, index() % BUCKETS);
                         maps.rest_buckets.insert(place, value[0]);
                     }
-                    map if map as u64 == TABLE => drop(maps.table.insert(words(key), row())),
+                    map if map as u64 == TABLE => drop(maps.table.insert(words(key), value)),
                     _ => {}
                 }
             }

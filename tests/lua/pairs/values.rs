@@ -20,7 +20,7 @@ fn values() -> (PairLayout, PairedEvent) {
     };
     let finish = PairFinish {
         value: Some(field(POINTER)),
-        row: vec![RowPart::Own(key)],
+        row: Some(vec![RowPart::Own(key)]),
         ..PairFinish::default()
     };
     let event = CountedEvent::default();
