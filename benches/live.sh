@@ -182,6 +182,7 @@ natural switches mpdelay -e sched:sched_waking,sched:sched_wakeup,sched:sched_sw
 natural moves sched-migrate
 natural sleeps hrtimer-latency
 natural opens kmemprof --alloc kmem:kmem_cache_alloc --free kmem:kmem_cache_free
+natural opens kmemprof --alloc kmem:kmem_cache_alloc --free kmem:kmem_cache_free --where kernel
 natural opens kmemleak --alloc kmem:kmem_cache_alloc --free kmem:kmem_cache_free
 natural opens syscalls
 natural dropped stackcount -e skb:kfree_skb

@@ -3,8 +3,11 @@
 -- counts if the run has seen the allocation, with the size of that. kmemleak shows memory that has
 -- not been freed. Without --alloc and --free the slab is watched: kmalloc and the caches.
 -- -p and a COMMAND select allocations. Frees are taken from all tasks, because the kernel frees
--- much memory in other tasks.
+-- much memory in other tasks. --where kernel sums in the kernel, without a record: events that hit
+-- another BPF program are then missed and counted as undelivered, and at most 262,144 allocations
+-- wait for their free.
 --   perilune kmemprof -i 1000
+--   perilune kmemprof --where kernel --kernel-callchain -i 1000
 --   perilune kmemprof --alloc kmem:kmalloc --free kmem:kfree -p 1234
 --   perilune kmemprof --alloc kmem:mm_page_alloc//ptr=pfn+1/size=4096<<order/ \
 --     --free kmem:mm_page_free//ptr=pfn+1/

@@ -1,8 +1,8 @@
---- Sums the memory that was allocated, and how much of that was freed, and lists the ten stacks that
---- allocate most.
+--- Sums the memory that was allocated, and how much of that was freed, and lists the ten stacks
+--- that allocate most.
 local roles = require "roles"
 
--- Allocations that wait in the kernel for their end: as many as a `pending` has in its memory.
+-- Allocations that wait in the kernel for their end: about as many as a `pending` has room for.
 local ROOM = 2 ^ 18
 
 --- Returns the expression that is not 0 for the events of a role: the memory 0 does not count.

@@ -80,11 +80,11 @@ local function declare_around(groups, opt, declared)
 end
 
 --- Declares the events of `groups`, a list of stages, each a list of selectors or names. Calls
---- `on.pair(start, e, to, key)` for each pair, with `start.delay`, `start.time` and, with `on.keep`,
---- `start.event`. `start.from` and `to` are the numbers of the events, as typed. Returns the
---- function that returns the name for such a number; with `on.around`, which also opens untraced
---- events, the function that returns whether an event has a key; and the type of the keys (`as` of
---- a column).
+--- `on.pair(start, e, to, key)` for each pair, with `start.delay`, `start.time` and, with
+--- `on.keep`, `start.event`. `start.from` and `to` are the numbers of the events, as typed. Returns
+--- the function that returns the name for such a number; with `on.around`, which also opens
+--- untraced events, the function that returns whether an event has a key; and the type of the keys
+--- (`as` of a column).
 --- Sets `on.stages`, for the starts that have no end yet.
 --- Optional: `on.start(e, from, key)`; `on.single(e, to, key)` for an end without a start.
 function relation.stages(groups, opt, on)

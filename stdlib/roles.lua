@@ -110,10 +110,10 @@ local function evsel_of(role, declared, optional)
 end
 
 --- Declares the events of all roles, the last stage first, so that an event of two stages is an end
---- before it is a start. Calls `take(role, d, where)` for each, with its evsel as `d.ev`; `where` is
---- an expression that is not 0 for the events of the role, or nil. With `optional`, events may be
---- missing on this machine, but not all of a stage. Returns the function that returns the name for
---- the number of a role, and the list of `d`.
+--- before it is a start. Calls `take(role, d, where)` for each, with its evsel as `d.ev`; `where`
+--- is an expression that is not 0 for the events of the role, or nil. With `optional`, events may
+--- be missing on this machine, but not all of a stage. Returns the function that returns the name
+--- for the number of a role, and the list of `d`.
 function roles.declare(all, optional, take)
   local declared, names = {}, {}
   for i = #all, 1, -1 do

@@ -125,7 +125,8 @@ impl KernelCounts {
             return Ok(KernelCounts::default());
         }
         let tasks = counted_tasks(request, source, &plan.raw);
-        let declared = Declarations::plan(host, &plan, declared, pairs.unwrap_or_default(), &tasks);
+        let declared =
+            Declarations::plan(host, &plan, &declared, pairs.unwrap_or_default(), &tasks);
         let cpu = source.cpus.first().map_or(0, |cpu| *cpu);
         let counts = declared.open(&mut plan, tasks.as_ref().unwrap_or(&CountedTasks::All), cpu);
         counts.report(host, &plan, wanted)?;

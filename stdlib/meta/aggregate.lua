@@ -130,6 +130,7 @@ function kv(spec) end
 
 ---@class perilune.CountOptions
 ---@field key string|string[] an expression for each column of the key
+---@field where? string an expression that is not 0 for the counted events
 ---@field sums? string[] expressions that are summed
 ---@field first? integer the sum that the first of them adds to; 1 without it
 ---@field name? string an expression of text: the name of a row, from its first event
@@ -160,11 +161,27 @@ function t:adding(first, n) end
 --- `rows:count(evsel "sched:sched_switch", { key = "prev_pid" })`. The kernel counts if it can
 --- evaluate the expressions, and no record is written; otherwise the records are counted in user
 --- space, with the same results. The key `_stack` is the stack of an event, whose evsel needs
---- `stack = true`. See docs/in-kernel.md.
+--- `stack = true`. An evsel may be counted in several tables, and in pairs. See docs/in-kernel.md.
 ---@param ev perilune.Evsel
 ---@param of perilune.CountOptions
 ---@return perilune.Kv
 function t:count(ev, of) end
+
+--- Adds a row for each end whose start is known, without a handler, as `latency:between` adds
+--- delays. The columns and sums are expressions of the end; those that the end does not have are
+--- values that its start keeps. This sums the bytes that are freed, by the task that frees them:
+---
+---     local freed = kv { "task", sums = { "calls", "bytes" } }
+---     freed:between({ evsel "kmem:kmalloc", sums = { [2] = "bytes_alloc" } },
+---       { evsel "kmem:kfree", where = "ptr != 0" },
+---       { key = "ptr", rows = { "_comm" }, sums = { "1" } })
+---
+--- Returns the pending of the starts.
+---@param start perilune.PairSide
+---@param finish perilune.PairSide
+---@param of perilune.PairOptions
+---@return perilune.Pending
+function t:between(start, finish, of) end
 
 --- Names a key: `rows:name(k, e._comm)`.
 ---@param key number|string

@@ -1,6 +1,6 @@
 ---@meta
---- Options of `latency:between` and `latency:measure`: events without a handler whose delays or
---- values are measured.
+--- Options of `latency:between`, `kv:between` and `latency:measure`: events without a handler whose
+--- delays or values are measured or summed.
 error "this file describes the API to editors and checkers; it cannot be required"
 
 ---@class perilune.MeasuredEvent
@@ -25,6 +25,7 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---@field same? string its expression for `same`
 ---@field where? string an expression that is not 0 for the events of the pair
 ---@field rows? table<integer, string> its expressions of columns, by their index
+---@field sums? table<integer, string> of a kv: its expressions of sums, by their index
 ---@field once? boolean of a start: it does not replace an earlier one with the same key
 ---@field last? string of `drops`: an expression that is not 0 if the key is not used again
 
@@ -35,13 +36,21 @@ error "this file describes the API to editors and checkers; it cannot be require
 --- An expression of the end for each column. A column that the end does not have is that of the
 --- start: `{ begins, rows = { [2] = "vec" } }`.
 ---@field rows? table<integer, string>
+--- Of a kv: an expression of the end for each sum. As with `rows`, a sum that the end does not have
+--- is that of the start, and is kept for the end.
+---@field sums? table<integer, string>
+--- Of a kv: also add each start, with its own `rows` and `sums`, which must be complete.
+---@field starts? boolean
+--- Number of starts that wait at once in the kernel, if their map takes at most a 64th of the
+--- memory; never less than 65536 for this reason. Dflt: 65536
+---@field room? integer
 ---@field threads? boolean whether keys are threads, whose starts are dropped when they end
 --- Events that drop the start of their key without a delay, after an end of the same event and
 --- before a start. With `threads`, the events of one key must not happen on two CPUs at once.
 ---@field drops? perilune.PairSide
 ---@field longer? number nanoseconds; shorter delays and this one are not added
 ---@field age? number nanoseconds after which a start is dropped
---- The delays are also added to it, with these columns.
+--- Of a latency: the delays are also added to it, with these columns.
 ---@field histogram? { [1]: perilune.Hist, columns?: integer[] }
 ---@field counts? perilune.PairCount[]
 ---@field nested? string note for a run whose ends show that starts were replaced by nested ones

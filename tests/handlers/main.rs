@@ -5,6 +5,7 @@ mod callbacks;
 mod compiled;
 mod history;
 mod memory;
+mod pairs;
 mod printed;
 mod printers;
 mod reentry;

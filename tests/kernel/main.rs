@@ -35,6 +35,7 @@ mod interrupts;
 mod kernel_filters;
 mod kernel_waits;
 mod kmemleak;
+mod kmemprof;
 #[cfg(target_arch = "x86_64")]
 mod kvm;
 mod live;
@@ -137,6 +138,7 @@ fn main() -> ExitCode {
         kernel_filters::tests(),
         kernel_waits::tests(),
         kmemleak::tests(),
+        kmemprof::tests(),
         lockups::tests(),
         loss::tests(),
         measured_values::tests(),

@@ -71,7 +71,7 @@ impl Expressions {
         let finish = PairFinish {
             value: None,
             same: (self.n % 3 == 1).then(|| (self.node(), 0)),
-            row: (self.n % 7 != 0)
+            row: (!self.n.is_multiple_of(7))
                 .then(|| vec![RowPart::Own(KeyPart::Integer(self.node())), RowPart::Kept(1)]),
             longer_ns: (self.n % 5 > 2).then_some(1 << 20),
             counts: self.count(1, &[1]),

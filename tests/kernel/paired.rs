@@ -325,7 +325,7 @@ fn a_killed_run_leaves_no_program_of_pairs() {
 }
 
 /// Runs a monitor for a moment. Returns its exit code and its messages.
-fn run(args: &[&str]) -> (Option<i32>, String) {
+pub(crate) fn run_briefly(args: &[&str]) -> (Option<i32>, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_perilune"))
         .args(args)
         .args(["--duration", "300ms", "-v"])
@@ -360,10 +360,10 @@ fn pairs_that_need_records_are_refused_or_taken_in_user_space() {
         (with(&["--than", "1s"]), "a handler takes its records"),
         (stages(enter, exit, &["-k", "_time"]), "raw_syscalls:sys_enter: `_time`"),
     ] {
-        let (code, text) = run(&[&args[..], &["--where", "kernel"]].concat());
+        let (code, text) = run_briefly(&[&args[..], &["--where", "kernel"]].concat());
         assert_eq!(code, Some(1), "{text}");
         assert!(text.contains(&format!("cannot be counted in the kernel: {why}")), "{why}: {text}");
-        let (code, text) = run(&[&args[..], &["--where", "auto"]].concat());
+        let (code, text) = run_briefly(&[&args[..], &["--where", "auto"]].concat());
         assert_eq!(code, Some(0), "{text}");
         let reasons = [Some(why), usual_refusal()].into_iter().flatten();
         let mut notes = reasons.map(|why| format!("counted in user space: {why}"));
@@ -383,17 +383,17 @@ fn only_events_that_are_never_missed_are_paired_in_the_kernel_by_default() {
         (queued, "it may hit another BPF program and be missed"),
         (switches, "a start may remain after the end of its thread"),
     ] {
-        let (code, text) = run(&stages(start, back, &["--where", "auto"]));
+        let (code, text) = run_briefly(&stages(start, back, &["--where", "auto"]));
         assert_eq!(code, Some(0), "{text}");
         assert!(text.contains(why), "{text}");
     }
-    let (code, text) = run(&stages(switches, back, &["--where", "kernel"]));
+    let (code, text) = run_briefly(&stages(switches, back, &["--where", "kernel"]));
     assert_eq!(code, Some(0), "{text}");
     assert!(text.contains("sched:sched_switch: counted in the kernel"), "{text}");
-    let (code, text) = run(&["irq", "--soft", "--where", "kernel"]);
+    let (code, text) = run_briefly(&["irq", "--soft", "--where", "kernel"]);
     assert_eq!(code, Some(1), "{text}");
     assert!(text.contains("only a record shows whether an interrupt hit perilune"), "{text}");
-    let (code, text) = run(&["syscalls"]);
+    let (code, text) = run_briefly(&["syscalls"]);
     assert_eq!(code, Some(0), "{text}");
     assert!(text.contains("raw_syscalls:sys_enter: counted in the kernel"), "{text}");
 }

@@ -29,8 +29,8 @@ pub enum PairRowContent {
     Count(usize),
 }
 
-/// Bytes of a row of delays: the count; the sum of the delays, 128 bits; the complement of the least
-/// and the greatest delay.
+/// Bytes of a row of delays: the count; the sum of the delays, 128 bits; the complement of the
+/// least and the greatest delay.
 const DELAYS_BYTES: usize = 5 * WORD;
 /// Offset of the lower half of the sum.
 pub(super) const ROW_SUM: i16 = 8;

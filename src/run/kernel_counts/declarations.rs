@@ -21,7 +21,7 @@ struct Planned<D, P> {
     declared: D,
     /// The roles of its events.
     roles: Vec<usize>,
-    /// What the kernel does for it, or the reason why it needs records.
+    /// The part of the kernel, or the reason why it needs records.
     plan: Result<P, Reason>,
 }
 
@@ -63,7 +63,7 @@ impl Declarations {
     pub(super) fn plan(
         host: &Host,
         plan: &CountPlan<'_>,
-        counts: Vec<(DeclaredCount, Range<usize>)>,
+        counts: &[(DeclaredCount, Range<usize>)],
         pairs: Vec<DeclaredPairs>,
         tasks: &Result<CountedTasks, Reason>,
     ) -> Declarations {

@@ -13,8 +13,8 @@ use crate::script::vm::trusted::template_function;
 const PAIRS: &str = include_str!("../prelude/pairs.lua");
 const VALUES: &str = include_str!("../prelude/values.lua");
 
-/// Adds `between` to the objects of `latency` and `kv`, and `measure` to those of `latency`. With `system`, expressions may start
-/// programs.
+/// Adds `between` to the objects of `latency` and `kv`, and `measure` to those of `latency`. With
+/// `system`, expressions may start programs.
 ///
 /// # Errors
 /// The prelude failed to load.

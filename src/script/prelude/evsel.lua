@@ -189,8 +189,8 @@ end
 -- emits.
 function exports.is_handled(e) return e.handler and e.handler ~= e.counted and not e.emits end
 
---- Sets the handler that does in user space what is declared for the kernel, after what was declared
--- for the same event before.
+--- Sets the handler that does in user space what is declared for the kernel, after what was
+-- declared for the same event before.
 function exports.count_with(e, handler)
   local before, last = e.counted, handler
   if before and e.handler == before then

@@ -53,8 +53,8 @@ function env.kv(spec)
     trusted.count(object, plan, ev, of)
     return object
   end
-  --- between(start, finish, { key = expression, … }): adds a row for each pair of two events, in the
-  -- kernel where that is possible.
+  --- between(start, finish, { key = expression, … }): adds a row for each pair of two events, in
+  -- the kernel where that is possible.
   function functions.between(self, start, finish, of)
     if self ~= object then
       error("between is called with a colon: object:between(start, finish, {…})", 2)

@@ -49,7 +49,8 @@ local function paired_events(list, of, keys, default)
       error("between: a key of several columns needs records = function(open) … end", 0)
     end
     return #key > 0 and { key = key, where = own.where, same = own.same or of.same,
-      rows = columns_of(own.rows or default.rows, own.sums or default.sums, keys), once = own.once, last = own.last }
+      rows = columns_of(own.rows or default.rows, own.sums or default.sums, keys),
+      once = own.once, last = own.last }
   end)
 end
 
@@ -224,29 +225,39 @@ local function nesting(text, open)
   return n
 end
 
+--- Raises an error for a sum of text.
+local function check_sums(sides, plan)
+  for _, side in ipairs(sides) do
+    for i = plan.keys + 1, plan.columns do
+      if side.rows[i] then compiled({ side.rows[i] }, side, "number") end
+    end
+  end
+end
+
 --- Returns the names of the values that a start keeps, and adds their expressions to the sides.
 local function keep_values(starts, finishes, plan)
   local fields = {}
   if finishes[1].same then fields[1] = "same" end
+  check_sums(starts, plan)
+  check_sums(finishes, plan)
   for i = 1, plan.columns do
     local has_all = true
-    if i > plan.keys then
-      for _, finish in ipairs(finishes) do
-        if finish.rows[i] then compiled({ finish.rows[i] }, finish, "number") end
-      end
-    end
     for _, finish in ipairs(finishes) do has_all = has_all and finish.rows[i] end
     if plan.wanted[i] and not has_all then fields[#fields + 1] = "column" .. i end
   end
   for _, start in ipairs(starts) do
+    local function require_value(value, what)
+      if value then return value end
+      error(("between: %s has no expression for %s"):format(start.entry.ev.name, what), 0)
+    end
     start.kept = {}
     for i, field in ipairs(fields) do
       local column = tonumber(field:match "%d+$")
-      start.kept[i] = column and start.rows[column] or not column and start.same or nil
-      if not start.kept[i] then
-        error(("between: %s has no expression for %s"):format(start.entry.ev.name,
-          column and "column " .. column or "same"), 0)
-      end
+      start.kept[i] = column and require_value(start.rows[column], "column " .. column)
+        or require_value(start.same, "same")
+    end
+    for i = 1, plan.adds_starts and plan.columns or 0 do
+      if plan.wanted[i] then require_value(start.rows[i], "column " .. i) end
     end
   end
   return fields
@@ -355,8 +366,8 @@ function exports.between(times, spec, start, finish, of)
   return open
 end
 
---- Adds a row for each pair of the events `start` and `finish` to `rows`, a kv with the plan `spec`:
---- see `kv:between` in meta/aggregate.lua. Returns the pending of the starts.
+--- Adds a row for each pair of the events `start` and `finish` to `rows`, a kv with the plan
+--- `spec`: see `kv:between` in meta/aggregate.lua. Returns the pending of the starts.
 function exports.rows_between(rows, spec, start, finish, of)
   local starts = type(of) == "table" and of.starts and true or false
   local open = between({ target = rows, parameters = spec.parameters, keys = spec.keys,

@@ -99,7 +99,7 @@ fn an_end_adds_the_values_of_its_start() {
             Some(size) => {
                 let of = if is_start { STARTS } else { ENDS };
                 let row = expected.get_mut(&key(of)).expect("a row");
-                let values = [size.cast_unsigned().into(), size.into(), id.into()];
+                let values: [i128; 3] = [size.cast_unsigned().into(), size.into(), id.into()];
                 *row = (row.0 + 1, std::array::from_fn(|i| row.1[i] + values[i]));
             }
         }

@@ -10,6 +10,8 @@ live_tests! {
     a_monitor_in_the_background_counts_in_the_kernel,
     a_monitor_is_stopped_by_its_name_and_others_go_on,
     a_table_of_two_events_is_counted_while_both_are_on,
+    an_event_of_two_tables_is_counted_once,
+    a_table_that_is_declared_later_takes_records,
 }
 
 /// Starts a session that counts in the kernel, or skips the test where that is not possible.
@@ -154,4 +156,42 @@ fn a_table_of_two_events_is_counted_while_both_are_on() {
     while session.ask(&count_of(first)) != "50" && since.elapsed().as_secs() < 10 {}
     assert_eq!(session.ask(&count_of(first)), "50");
     assert_eq!(session.end(), 0);
+}
+
+fn an_event_of_two_tables_is_counted_once() {
+    let first = NO_FILES[9] + 5;
+    let mut session = begin();
+    session.ask(&format!(
+        "{} all = kv {{ \"n\" }} all:count(p, {{ key = \"1\" }}) p:on()",
+        declared(first)
+    ));
+    assert!(is_counted_in_the_kernel(&mut session));
+    close_in_vain(first, 40);
+    assert_eq!(session.ask(&count_of(first)), "40");
+    assert_eq!(session.ask("for _, n in all:each() do print(n) end"), "40");
+    assert_eq!(session.ask(":lost"), "40 events: nothing lost");
+    assert_eq!(session.end(), 0);
+}
+
+fn a_table_that_is_declared_later_takes_records() {
+    let first = NO_FILES[10] + 5;
+    for later in [
+        "all = kv { \"n\" } all:count(p, { key = \"1\" })",
+        "x = evsel \"syscalls:sys_exit_close\" all = kv { \"n\" } \
+         all:between(p, x, { key = \"_tid\", rows = { \"1\" } }) x:on()",
+    ] {
+        let mut session = begin();
+        session.ask(&declared(first));
+        session.ask("p:on()");
+        close_in_vain(first, 10);
+        session.ask(later);
+        assert!(!is_counted_in_the_kernel(&mut session));
+        close_in_vain(first, 7);
+        let all = "do local all_n = 0 for _, n in all:each() do all_n = n end print(all_n) end";
+        let since = std::time::Instant::now();
+        while session.ask(all) != "7" && since.elapsed().as_secs() < 10 {}
+        assert_eq!(session.ask(all), "7", "{later}");
+        assert_eq!(session.ask(&count_of(first)), "17", "{later}");
+        assert_eq!(session.end(), 0);
+    }
 }
