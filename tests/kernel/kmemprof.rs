@@ -1,7 +1,6 @@
 //! kmemprof in the kernel: equal to its records, and to the memory that a workload allocated.
 
 use perilune::sys::machine::memory_bytes;
-use serde_json::Value;
 
 use crate::counting::{can_count, usual_refusal};
 use crate::live::{live_tests, skip_anywhere};

@@ -5,7 +5,7 @@ local _, _, native, exports = ...
 local compile, declared, fill, pending = native.compile, native.paired, native.fill, native.pending
 local entry_of, is_handled, count_with = exports.entry_of, exports.is_handled, exports.count_with
 
-local error, ipairs, next, pairs, pcall = error, ipairs, next, pairs, pcall
+local error, ipairs, pairs, pcall = error, ipairs, pairs, pcall
 local tonumber, type, unpack = tonumber, type, unpack
 local concat, loadstring = table.concat, loadstring
 
