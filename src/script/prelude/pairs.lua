@@ -108,7 +108,8 @@ local START = [[
 
 return function(e)
   $met
-  $before up_open:$open(up_key(e), e$kept) $after
+  $own
+  $before up_open:$open($passed) $after
   $counted
   $added
   $counts
@@ -142,13 +143,6 @@ return function(e)
   $pair
 end]]
 
---- Returns the names of `n` values.
-local function column_names(n)
-  local names = {}
-  for i = 1, n do names[i] = "v" .. i end
-  return names
-end
-
 --- Returns the expressions of a side, and for each column the name of its value: one of them, a
 --- kept value, or "0" for a column that is not there.
 local function own_columns(side, plan)
@@ -163,23 +157,36 @@ local function own_columns(side, plan)
   return own, columns
 end
 
---- Returns the handler of a start, which keeps the values of the expressions `kept`.
-local function start_handler(side, plan, kept)
-  local up = { open = plan.open, nested = plan.nested, key = (compiled(side.key, side)) }
-  local passed = #kept > 0 and ", up_kept(e)" or ""
-  if #kept > 0 then up.kept = compiled(kept, side) end
-  local counts = counts_code(side, plan.counts, "start", up)
-  local once, added = side.once, ""
-  if plan.adds_starts then
-    local own, columns = own_columns(side, plan)
-    up.target, up.own = plan.target, (compiled(own, side))
-    added = ("local %s = up_own(e) up_target:add(%s)"):format(
-      concat(column_names(#own), ", "), concat(columns, ", "))
+--- Returns the code that sets the values of the expressions `own`, and adds their function to `up`.
+local function own_code(own, side, up)
+  if #own == 0 then return "" end
+  up.own = compiled(own, side)
+  local names = {}
+  for i = 1, #own do names[i] = "v" .. i end
+  return ("local %s = up_own(e)"):format(concat(names, ", "))
+end
+
+--- Returns the handler of a start, which keeps the values of the expressions `side.kept`.
+local function start_handler(side, plan)
+  local up = { open = plan.open, target = plan.target, nested = plan.nested,
+    key = (compiled(side.key, side)) }
+  local own, columns, passed = {}, {}, { "up_key(e)", "e" }
+  if plan.adds_starts then own, columns = own_columns(side, plan) end
+  for i, field in ipairs(plan.fields) do
+    local value = columns[tonumber(field:match "%d+$")]
+    if not value then
+      own[#own + 1] = side.kept[i]
+      value = "v" .. #own
+    end
+    passed[#passed + 1] = value
   end
-  return handler(side, START, { open = once and "open_once" or "open", kept = passed,
+  local once = side.once
+  return handler(side, START, { own = own_code(own, side, up),
+    open = once and "open_once" or "open", passed = concat(passed, ", "),
     before = once and "if not" or "", after = once and "then return end" or "",
     counted = plan.nested and "up_nested.starts = up_nested.starts + 1" or "",
-    added = added ~= "" and "do " .. added .. " end" or "", counts = counts }, up)
+    added = plan.adds_starts and ("up_target:add(%s)"):format(concat(columns, ", ")) or "",
+    counts = counts_code(side, plan.counts, "start", up) }, up)
 end
 
 --- Returns the handler of an event that drops a start.
@@ -194,7 +201,6 @@ local function finish_handler(side, plan)
     pair = plan.pair, histogram = plan.histogram and plan.histogram[1],
     key = (compiled(side.key, side)) }
   local own, columns = own_columns(side, plan)
-  if #own > 0 then up.own = compiled(own, side) end
   if side.same then up.same = compiled({ side.same }, side) end
   local list = concat(columns, ", ")
   local with_delay = #columns > 0 and "delay, " .. list or "delay"
@@ -203,7 +209,7 @@ local function finish_handler(side, plan)
     paired = plan.nested and "up_nested.pairs = up_nested.pairs + 1" or "",
     longer = plan.longer and "if delay <= up_longer then return end" or "",
     same = side.same and "if s.same ~= up_same(e) then return end" or "",
-    own = #own > 0 and ("local %s = up_own(e)"):format(concat(column_names(#own), ", ")) or "",
+    own = own_code(own, side, up),
     arguments = plan.sums and list or with_delay,
     histogram = histogram_code("delay", plan, columns),
     singles = counts_code(side, plan.counts, "single", up),
@@ -307,6 +313,7 @@ local function declare_pairs(plan, starts, finishes, drops, of)
   end
   local spec = keep_values(starts, finishes, plan)
   local fields = concat(spec, " ")
+  plan.fields = spec
   spec.key, spec.keep, spec.age = of.threads and "tid" or "any", of.keep or nil, of.age or nil
   plan.open = pending(spec)
   if of.nested then plan.nested = nesting(of.nested, plan.open) end
@@ -320,7 +327,7 @@ local function declare_pairs(plan, starts, finishes, drops, of)
     -- An event of both sides is an end before it is a start.
     for _, side in ipairs(finishes) do add(side, finish_handler(side, plan)) end
     for _, side in ipairs(drops) do add(side, drop_handler(side, plan)) end
-    for _, side in ipairs(starts) do add(side, start_handler(side, plan, side.kept)) end
+    for _, side in ipairs(starts) do add(side, start_handler(side, plan)) end
   end
   declared {
     target = plan.target, sums = plan.sums, adds_starts = plan.adds_starts,
