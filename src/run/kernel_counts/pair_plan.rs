@@ -221,7 +221,7 @@ impl PairPlan<'_> {
             self.roles.iter().map(|role| std::mem::discriminant(&role.part)).collect();
         let has_one_each = (1..parts.len()).all(|i| !parts[..i].contains(&parts[i]));
         !self.layout.in_place
-            && self.declared.counts.is_empty()
+            && self.layout.counts.is_empty()
             && has_one_each
             && self.roles.iter().all(is_of_block)
     }
