@@ -4,7 +4,8 @@
 -- /etc/hosts and of a cache daemon are look-ups as well.
 -- Not seen: programs with a resolver of their own (Go, c-ares, static ones) and other C libraries;
 -- --library is the one of a container: /proc/PID/root/….
--- Names need Linux 6.12; on older kernels they are `-`.
+-- `-` is a call without a name, as of a server that asks for its own addresses. Names need Linux
+-- 6.12; on older kernels all are `-`.
 --   perilune dns -i 5000
 --   perilune dns --than 100ms
 local conflict = require "conflict"
@@ -35,7 +36,7 @@ function m.init(opt)
   local than = opt.each and -1 or opt.than or math.huge
   local call = ("uprobe:%s:getaddrinfo"):format(opt.library)
 
-  local function asks(e) calls:open(e._tid, e, e.arg1_text) end
+  local function asks(e) calls:open(e._tid, e, e.arg1_text ~= "(fault)" and e.arg1_text or "-") end
   local function asks_unknown(e) calls:open(e._tid, e, "-") end
   local known = pcall(function() evsel(call .. "(arg1.text)", asks) end)
   if not known then evsel(call, asks_unknown) end

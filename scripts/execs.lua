@@ -8,9 +8,10 @@
 -- Arguments and user are read from /proc a few milliseconds after the start. If the program has
 -- ended by then, `file` is there instead of `args`: the path of the program, which the kernel
 -- records.
--- The kernel does not record exit codes: `exit` is the argument of exit_group, or the last signal
--- that was generated for the process before it was killed; neither is seen if it is missing. Before
--- Linux 6.16 a program ends with its first thread; one that another thread replaces has `KILL`.
+-- The kernel does not record exit codes: `exit` is the argument of exit_group, or of exit in the
+-- last thread, or the last signal that was generated for the process before it was killed; neither
+-- is seen if it is missing. Before Linux 6.16 a program ends with its first thread; one that
+-- another thread replaces has `KILL`.
 --   perilune execs
 --   perilune execs --starts -- make
 local exit_status, still_open = require "exit_status", require "still_open"

@@ -1,4 +1,6 @@
 --- Signals sent: sender, target (comm= and pid=) and result, with the names of signal and result.
+-- -p, -t and a COMMAND select signals to these tasks from any sender. In JSON and CSV the sender is
+-- `comm` and `pid`, the target `comm_` and `pid_`.
 -- `already pending`: the target has not taken an earlier signal of this number. `lose info`: the
 -- signal is delivered without its siginfo.
 --   perilune signal
@@ -17,7 +19,7 @@ local RESULT = { [0] = "delivered", "ignored", "already pending", "overflow fail
 local generate ---@type perilune.Evsel
 
 function m.init(opt)
-  generate = evsel("signal:signal_generate", { stack = opt.call_graph })
+  generate = evsel("signal:signal_generate", { stack = opt.call_graph, task = "pid" })
   printer("signal:signal_generate", function(e)
     return ("%s (%s, %s)"):format(e._text, signal_name(e.sig), RESULT[e.result] or e.result)
   end)

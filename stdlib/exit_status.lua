@@ -11,12 +11,15 @@ local TASKS = 65536
 
 --- Calls `ended(e, is_last)` at the end of each watched thread. `is_last`: its process ends with
 --- it; before Linux 6.16, whose events do not show which thread is the last one, it is the first.
+--- Returns whether they show it.
 ---@param ended fun(e: perilune.Sample, is_last: boolean)
+---@return boolean shows_last
 function exit_status.watch_threads(ended)
   local is_last = function(e) return e._tid == e._pid end
   local exit = evsel("sched:sched_process_exit", function(e) ended(e, is_last(e)) end)
   local fields = exit.fields ---@type table<string, any>
   if fields.group_dead then is_last = function(e) return e.group_dead ~= 0 end end
+  return fields.group_dead ~= nil
 end
 
 --- Follows the ends of the watched processes. Calls `ended(e, status)` when the last thread of a
@@ -32,10 +35,17 @@ end
 ---@return fun(pid: integer) executed
 function exit_status.watch(ended)
   local codes, signals, generated, tasks = {}, {}, {}, 0
-  local function exits(e) codes[e._pid] = bit.band(e.error_code, 0xff) end
-  evsel("syscalls:sys_enter_exit_group", exits)
+  -- The code of exit_group() holds for all threads; without it, the last thread sets the code, and
+  -- before Linux 6.16 the first one ends the process here.
+  local OF_GROUP, any_thread = 0x100, false
+  evsel("syscalls:sys_enter_exit_group", function(e)
+    codes[e._pid] = bit.bor(OF_GROUP, bit.band(e.error_code, 0xff))
+  end)
   evsel("syscalls:sys_enter_exit", function(e)
-    if e._tid == e._pid then exits(e) end
+    local before = codes[e._pid]
+    if (any_thread or e._tid == e._pid) and not (before and before >= OF_GROUP) then
+      codes[e._pid] = bit.band(e.error_code, 0xff)
+    end
   end)
   evsel("signal:signal_generate", { task = "pid" }, function(e)
     if e.result ~= 0 then return end
@@ -53,11 +63,12 @@ function exit_status.watch(ended)
     if name == "KILL" then name = generated[e._tid] or generated[e._pid] or name end
     if not NOT_FATAL[name] then signals[e._pid] = name end
   end)
-  exit_status.watch_threads(function(e, is_last)
+  any_thread = exit_status.watch_threads(function(e, is_last)
     if not is_last then return end
     local pid = e._pid
     if generated[pid] then generated[pid], tasks = nil, tasks - 1 end
-    local status = codes[pid] or signals[pid]
+    local code = codes[pid]
+    local status = code and code >= OF_GROUP and code - OF_GROUP or signals[pid] or code
     codes[pid], signals[pid] = nil, nil
     ended(e, status)
   end)

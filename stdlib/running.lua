@@ -4,28 +4,67 @@ local sched = require "sched"
 local running = {}
 
 local UNKNOWN, ANOTHER, NEVER, JOINED = -1, -2, -math.huge, -1
+-- Tasks that are remembered while it is not known who runs on each CPU.
+local TASKS = 65536
+-- The clock has sampled a task by then that has run on its CPU since before the run, in ns.
+local SAMPLED = 0.3e9
+-- Stays without a beginning from which on the run notes them, and their least share.
+local FEW, SHARE = 10, 0.01
 
 --- Returns the handlers of switches away from tasks and to them, and the states of all CPUs, which
---- they keep. `ended(e, since)` is that of `running.watch`.
-local function follow(ended)
+--- they keep. `ended(e, since)` is that of `running.watch`. `has_clock`: samples of a clock show
+--- who runs. The last result handles one of a CPU where that is not known.
+local function follow(ended, has_clock)
   local task, since, prio = per_cpu(UNKNOWN), per_cpu(NEVER), per_cpu(-1)
   -- With --cgroup, a task may have joined the cgroup while it ran.
   local began = some_tasks() and not per_thread() and JOINED or 0
+  local unknown, seen, tasks = #cpus(), {}, 0
   for _, cpu in ipairs(cpus()) do since[cpu] = began end
 
+  -- A task that has come to a CPU during the run has not run on another one since before it.
+  local function known(on, tid)
+    if on == UNKNOWN then unknown = unknown - 1 end
+    if unknown > 0 and tid > 0 and not seen[tid] and tasks < TASKS then
+      seen[tid], tasks = true, tasks + 1
+    end
+  end
+  local stays, missing, noted = 0, 0, false
+  local function misses()
+    unmatched()
+    missing = missing + 1
+    if missing >= FEW and missing > SHARE * stays and not noted then
+      noted = true
+      note("stays on a CPU are missing: there is no record of the switch to their task " ..
+        "(coverage: unmatched)")
+    end
+  end
   local function leaves(e)
-    local cpu = e._cpu
+    local cpu, tid = e._cpu, e.prev_pid
     local on, from = task[cpu], since[cpu]
     task[cpu], since[cpu] = ANOTHER, NEVER
-    if on == e.prev_pid or on == UNKNOWN then
+    stays = stays + 1
+    -- The idle task has no samples.
+    local has_come = tid ~= 0 and (seen[tid] or has_clock and e._time > SAMPLED)
+    local is_first = on == UNKNOWN and not (from == 0 and has_come)
+    if unknown > 0 then known(on, tid) end
+    if on == tid or is_first then
       if from >= 0 then ended(e, from) end
-    else unmatched() end
+    else misses() end
   end
   local function comes(e)
-    local cpu = e._cpu
-    task[cpu], since[cpu], prio[cpu] = e.next_pid, e._time, e.next_prio
+    local cpu, tid = e._cpu, e.next_pid
+    if unknown > 0 then known(task[cpu], tid) end
+    task[cpu], since[cpu], prio[cpu] = tid, e._time, e.next_prio
   end
-  return leaves, comes, task, since, prio
+  local function samples(e)
+    local cpu, tid = e._cpu, e._tid
+    local from, has_come = since[cpu], seen[tid] or e._time > SAMPLED
+    known(UNKNOWN, tid)
+    if from == JOINED then task[cpu], since[cpu] = tid, e._time
+    elseif has_come then task[cpu], since[cpu] = ANOTHER, NEVER
+    else task[cpu] = tid end
+  end
+  return leaves, comes, task, since, prio, samples
 end
 
 --- Watches who runs on each CPU; with -p only the watched tasks. Calls `ended(e, since)` for each
@@ -39,16 +78,15 @@ end
 ---@param ended fun(e: perilune.Record, since: number)
 ---@return fun(visit: fun(cpu: integer, tid: integer, since: number, prio: integer))
 function running.watch(ended)
-  local leaves, comes, task, since, prio = follow(ended)
+  local clock = evsel("cpu-clock", { freq = 10, exclude = { idle = true }, optional = true })
+  local leaves, comes, task, since, prio, samples = follow(ended, clock ~= nil)
   local watched = cpus()
   sched.watch_switches({}, leaves, comes)
-  local clock = { freq = 10, exclude = { idle = true }, optional = true }
-  evsel("cpu-clock", clock, function(e)
-    local cpu = e._cpu
-    if task[cpu] ~= UNKNOWN or since[cpu] == NEVER then return end
-    task[cpu] = e._tid
-    if since[cpu] == JOINED then since[cpu] = e._time end
-  end)
+  if clock then
+    clock:each(function(e)
+      if task[e._cpu] == UNKNOWN and since[e._cpu] ~= NEVER then samples(e) end
+    end)
+  end
   return function(visit)
     for _, cpu in ipairs(watched) do
       if since[cpu] >= 0 and task[cpu] >= 0 then visit(cpu, task[cpu], since[cpu], prio[cpu]) end
