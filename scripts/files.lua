@@ -6,11 +6,11 @@
 -- counts as a call without bytes. Time is that from entry to return: a read of an idle socket
 -- lasts until there is data.
 -- A file's name is the path that open was passed, if the record contains it. Otherwise it is read
--- from /proc a few milliseconds after its first call: `(unknown)` was closed before that, and ` ?`
--- marks a name that may belong to a file opened later with the same descriptor. Sockets and pipes
--- are one row per process, unless --inodes is given. Threads that got descriptors of their own
--- before the run (unshare(CLONE_FILES), clone without it), and processes that share them, are not
--- known: their names may be those of other files.
+-- from /proc after its first call, within milliseconds on a busy machine and 0.4 s on a quiet one:
+-- `(unknown)` was closed before that, and ` ?` marks a name that may belong to a file opened later
+-- with the same descriptor. Sockets and pipes are one row per process, unless --inodes is given.
+-- Threads that got descriptors of their own before the run (unshare(CLONE_FILES), clone without
+-- it), and processes that share them, are not known: their names may be those of other files.
 --   perilune files -i 1000
 --   perilune files --path '/var/log/*,*.db' -- make
 local descriptors = require "descriptors"

@@ -1,9 +1,11 @@
 --- Distribution of a number: a field of an event, or an expression over its fields.
 -- num= is the number, key= or -k splits by another value. Buckets are powers of two, or with
 -- --linear MIN,STEP,MAX of equal width. The table has the exact count, minimum and maximum, and the
--- total, which is rounded from 2^53 on; percentiles are within 2 %. Negative numbers are in the
--- histogram only, and the coverage counts them as `disordered`. The kernel measures where it can,
--- without records; --where user measures from records.
+-- total, which is rounded from 2^53 on; percentiles are within 2 % up to 1.7e13: greater numbers
+-- count as that one there, and as `clamped`. Negative numbers are in the histogram only, and the
+-- coverage counts them as `disordered`. A difference of unsigned fields does not get negative, as
+-- in C, but very large: write (long)count-200. The kernel measures where it can, without records;
+-- --where user measures from records.
 --   perilune num-dist -e sched:sched_stat_runtime//num=runtime/
 --   perilune num-dist -e 'net:netif_receive_skb//num=len/key=name/' -i 1000
 --   perilune num-dist -e 'kmem:kmalloc//num="bytes_alloc-bytes_req"/' --linear 0,16,256

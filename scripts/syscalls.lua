@@ -2,7 +2,8 @@
 -- Calls without one of their two events are in a table of their own: exit and exit_group do not
 -- return, nor does rt_sigreturn, which ends a signal handler and continues the interrupted code;
 -- the execve of a COMMAND began before its events were enabled, and an execve by another thread
--- than the first one of its process returns in the first one.
+-- than the first one of its process returns in the first one. With -p, -t or a COMMAND, the calls
+-- that have not returned at the end of the run are in a table with their ages.
 -- With --than, a call of a descriptor has `file_now`, the file that the descriptor is when the line
 -- is printed, and the common calls have their flags, operations and signals by name. System calls
 -- of 32-bit programs have other numbers and are shown with the names of 64-bit calls.

@@ -1,9 +1,9 @@
 --- Files of descriptors, followed through the events that close and replace descriptors.
 --- A record of a system call contains a descriptor, not its file. The path is the argument of the
 --- open, if it was seen, is absolute and the record contains it. Otherwise /proc names the file,
---- but only when the record is read, a few milliseconds later. Such a path is certain if no event
---- between the record and the reading closed or replaced the descriptor; an uncertain path gets a
---- mark.
+--- but only when the record is read, up to 0.4 s later on a quiet machine. Such a path is certain
+--- if no event between the record and the reading closed or replaced the descriptor; an uncertain
+--- path gets a mark.
 ---
 --- The threads of a process share a table of descriptors, except those that got their own by
 --- unshare(CLONE_FILES), close_range(CLOSE_RANGE_UNSHARE) or a clone without CLONE_FILES. A process

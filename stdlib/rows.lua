@@ -2,7 +2,8 @@
 local rows = {}
 
 --- Returns the first `most` rows of a table as lists of their values, each with the result of
---- `compute(row)` as a further value, and clears the table. For `report`, in `m.interval`.
+--- `compute(row)` as a further value, and the number of the others as `hidden`; clears the table.
+--- For `report`, in `m.interval`.
 ---@param table perilune.Kv
 ---@param most integer
 ---@param compute fun(row: any[]): number|string
@@ -15,6 +16,9 @@ function rows.take(table, most, compute)
     list[#list + 1] = row
     row = { next_row() }
   end
+  local others, key = 0, row[1]
+  while key ~= nil do others, key = others + 1, next_row() end
+  list.hidden = others
   table:clear()
   return list
 end

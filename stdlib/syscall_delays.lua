@@ -1,6 +1,6 @@
 --- How long system calls take, by call, and their errors.
 local calls_by_name, delays = require "calls_by_name", require "delays"
-local syscall_args = require "syscall_args"
+local still_open, syscall_args = require "still_open", require "syscall_args"
 
 --- Returns the number of a system call.
 local function number_of(name) return calls_by_name.numbers("--only", name)[1] or -1 end
@@ -10,8 +10,9 @@ local function number_of(name) return calls_by_name.numbers("--only", name)[1] o
 local UNPAIRED = { "began before the run or in another thread", "does not return" }
 
 --- Measures system calls. `groups` are the stages raw_syscalls:sys_enter and raw_syscalls:sys_exit.
---- Returns a function that returns the tables at the end of a run.
----@return fun(): perilune.Latency, perilune.Kv, perilune.Kv
+--- Returns a function that returns the tables at the end of a run; for watched tasks, one of them
+--- has the calls that have not returned.
+---@return fun(): perilune.Latency, perilune.Kv, perilune.Kv, perilune.Report?
 local function measure(groups, opt)
   local than = opt.than or opt.only_than
   local exit, enter = evsel(groups[2][1]), evsel(groups[1][1])
@@ -40,7 +41,7 @@ local function measure(groups, opt)
     number_of "exit_group", number_of "rt_sigreturn")
   local began = ("(id == %d || id == %d) && ret == 0"):format(number_of "execve",
     number_of "execveat")
-  calls:between(enter, exit, {
+  local open = calls:between(enter, exit, {
     -- The exit of rt_sigreturn has the number -1: it ends its start and is not measured.
     key = "_tid", same = "id", rows = { "_tid", "id" }, threads = true,
     longer = opt.only_than, keep = than, age = opt.max_age, pair = beside,
@@ -52,7 +53,12 @@ local function measure(groups, opt)
       { unpaired, at = "single", where = began, key = { "id", "1" } },
     },
   })
-  return function() return calls, errors, unpaired end
+  -- On a whole machine, most tasks are in a call: they wait.
+  local columns = per_thread() and { "tid", { "syscall", syscall_name } }
+  return function()
+    return calls, errors, unpaired, columns and still_open.report("in progress", columns, open,
+      function(tid, call) return { tid, call.same } end) or nil
+  end
 end
 
 return measure

@@ -13,6 +13,7 @@ use crate::base::text::units::counted;
 use crate::event::kind::EventKind;
 use crate::event::kind::breakpoint::Breakpoint;
 use crate::event::sampling::ChainPart;
+use crate::output::format::OutputFormat;
 use crate::script::evsel::role::Role;
 use crate::script::host::Host;
 use crate::script::option::value::OptionValue;
@@ -49,6 +50,9 @@ pub(super) fn print_banner(
         context.note(Level::Warning, &format!("{more} more events are watched only in part"));
     }
     if let Some(remark) = without_rate(&roles, request) {
+        context.note(Level::Warning, &remark);
+    }
+    if let Some(remark) = printed_only(&roles, request) {
         context.note(Level::Warning, &remark);
     }
     let texts = [filters::user_text(&roles), filters::unread_texts(&roles)].into_iter().flatten();
@@ -90,6 +94,23 @@ pub(super) fn print_banner(
     }
     // Print now, not with the first report.
     let _ = context.flush();
+}
+
+/// Returns the remark that a recording of a monitor that does not print all of its events does not
+/// contain the others.
+fn printed_only(roles: &[Role], request: &RunRequest) -> Option<String> {
+    let name = &request.monitor.name;
+    // A monitor that emits its events as they are prints all of them.
+    let prints_all = request.monitor.emits.as_ref().is_some_and(Vec::is_empty);
+    if request.options.format != OutputFormat::Events || prints_all {
+        return None;
+    }
+    let events: BTreeSet<&str> = roles.iter().map(|role| &*role.event.name).collect();
+    let events = events.into_iter().collect::<Vec<_>>().join(",");
+    Some(format!(
+        "the recording contains only events that {name} prints; record all of its events by: \
+         perilune trace -e '{events}' --events -o FILE"
+    ))
 }
 
 /// Returns a note if a rate option is given and no event has a rate.

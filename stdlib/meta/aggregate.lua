@@ -361,7 +361,7 @@ function c:each(apart) end
 ---     return report("waiting", columns, { { 4242, 1.5 } })
 ---@param title string|false
 ---@param columns perilune.Column[]
----@param rows (number|string)[][]
+---@param rows (number|string)[][] its field `hidden` is the number of rows that are not shown
 ---@param name? string value of `table` in its JSON rows; Dflt: made from the title
 ---@return perilune.Report
 function report(title, columns, rows, name) end

@@ -40,6 +40,7 @@ pub(super) fn new_report(lua: &Lua, budget: &Rc<Budget>) -> mlua::Result<Functio
             };
             let mut columns = columns.iter().map(column).collect::<mlua::Result<Vec<_>>>()?;
             make_unique(&mut columns);
+            let hidden = rows.get::<Option<u64>>("hidden")?.unwrap_or(0);
             // One by one: mlua can hold at most some thousand references at once.
             let mut size = TextSize::new(&budget);
             let cells = |row: mlua::Result<Table>| {
@@ -60,7 +61,7 @@ pub(super) fn new_report(lua: &Lua, budget: &Rc<Budget>) -> mlua::Result<Functio
                 samples: 0,
                 columns,
                 rows,
-                hidden: 0,
+                hidden,
             }))
         },
     )

@@ -11,7 +11,7 @@ function exports.report(title, columns, rows, name)
   end
   -- As in other tables, a column that is false hides its values, and a column may have a function
   -- that draws them.
-  local shown, drawn = {}, {}
+  local shown, drawn = {}, { hidden = rows.hidden }
   for i, column in ipairs(columns) do
     if column then
       local draw = type(column) == "table" and column[2] or nil
