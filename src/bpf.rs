@@ -19,4 +19,5 @@ pub mod pair;
 mod record_output;
 pub mod record_text;
 pub mod task_scope;
+pub mod thinning;
 pub mod user_text;

@@ -63,6 +63,7 @@ pub mod session;
 mod show;
 pub mod start_at;
 mod timeline;
+mod upkeep;
 mod workload;
 
 /// How a run ended.

@@ -261,7 +261,7 @@ pub(super) const UNDELIVERED: &[u8] =
 
 /// Printed after the count of events that were counted and not recorded to stay within `--budget`.
 pub(super) const THINNED: &[u8] =
-    b"; the recorded events stand for the thinned ones, \xc2\xb1 is the 95 % confidence interval";
+    b"; the other events stand for the thinned ones, \xc2\xb1 is the 95 % confidence interval";
 
 /// Appends `; 558 of 600 starts (93 %) were not paired and are missing above`, if any were not.
 fn push_unpaired(out: &mut Vec<u8>, coverage: &Coverage) {

@@ -5,6 +5,10 @@
 //! `docs/budget.md` has the definitions and the limits.
 
 mod controller;
+mod counted_slice;
+mod events;
+mod prices;
+mod reading;
 mod refusal;
 mod slices;
 mod switching;
@@ -12,29 +16,24 @@ mod switching;
 use std::rc::Rc;
 use std::time::Duration;
 
+use super::kernel_counts::KernelCounts;
 use super::request::RunRequest;
 use super::schedule::Schedule;
-use super::scope::WatchScope;
 use crate::base::report::draw::Level;
 use crate::base::report::run_stats::BudgetStats;
-use crate::event::sampling::{CallGraph, StackSampling};
 use crate::script::context::shared::SharedContext;
-use crate::script::evsel::role::Role;
-use crate::source::counts::Tally;
-use crate::source::live::Live;
+use crate::script::host::Host;
 use crate::source::request::{Opening, SourceRequest};
 use crate::stat::weight::EventWeight;
 use crate::sys::clock::monotonic_ns;
 use crate::sys::machine;
-use crate::sys::tracefs::Tracefs;
-use crate::sys::tracepoint_overhead::{self, StackCopy};
 use controller::{COUNTED_NS, Controller, Load, PRINTED_NS, Prices, primes};
-pub(super) use refusal::check;
-use refusal::weigh;
+use counted_slice::CountingSlice;
+pub(super) use events::ThinnedEvents;
+use reading::CostReading;
+pub(super) use refusal::{check, weigh};
 use slices::Slices;
 
-/// Prices of this machine's kind, in nanoseconds, if they cannot be measured.
-const USUAL: Prices = Prices { record: 300.0, skipped: 80.0, off: 20.0 };
 /// The warning that these prices are used.
 const UNMEASURED: &str = "--budget: the cost of an event cannot be measured here; the run assumes \
                           the usual 300 ns for a record and 80 ns for an event without one";
@@ -91,43 +90,36 @@ pub(super) struct BudgetKeeper {
     /// Whether a warning about prices that could not be measured is due.
     is_unmeasured: bool,
     exceeded: Option<f64>,
-}
-
-/// The cost counters at some time.
-#[derive(Clone, Copy, Default)]
-struct CostReading {
-    at: u64,
-    own_ns: u64,
-    tally: Tally,
-    /// Events that are system calls.
-    calls: u64,
-    /// System calls while their events were off, as estimated from the others.
-    off: f64,
+    /// Whether the kernel counts the events.
+    are_counted: bool,
+    /// The slice of counts that is on or unread.
+    counted_slice: CountingSlice,
 }
 
 impl BudgetKeeper {
-    /// Requests the weights of samples from the events that are opened, and measures the prices;
-    /// None without `--budget`. Takes some 50 ms.
-    ///
-    /// # Errors
-    /// One of the events cannot be estimated.
+    /// Measures the prices of the events that are opened, or that the kernel counts; None without
+    /// `--budget`. Takes some 50 ms for records.
     pub(super) fn begin(
         request: &RunRequest,
-        scope: &WatchScope,
-        roles: &[Role],
-        openings: &mut [Opening],
+        openings: &[Opening],
+        counts: &KernelCounts,
         context: &SharedContext,
-    ) -> anyhow::Result<Option<BudgetKeeper>> {
-        let Some(share) = request.options.budget else { return Ok(None) };
-        weigh(roles, openings, scope.tasks.is_some())?;
-        let stacks = openings.iter().filter_map(|one| one.sampling.stack).map(copied).max();
-        let prices = prices(stacks.unwrap_or_default());
-        let own = if request.monitor.emits.is_some() { PRINTED_NS } else { COUNTED_NS };
-        Ok(Some(BudgetKeeper {
+    ) -> Option<BudgetKeeper> {
+        let share = request.options.budget?;
+        let stacks = openings.iter().filter_map(|one| one.sampling.stack).map(prices::copied).max();
+        let (prices, own) = if counts.are_thinned() {
+            (Some(Prices::of_counts(prices::USUAL_COUNTED_NS, prices::USUAL_SKIPPED_NS)), 0.0)
+        } else {
+            let own = if request.monitor.emits.is_some() { PRINTED_NS } else { COUNTED_NS };
+            (prices::measured(stacks.unwrap_or_default()), own)
+        };
+        Some(BudgetKeeper {
+            are_counted: counts.are_thinned(),
+            counted_slice: CountingSlice::default(),
             share,
             is_strict: request.options.strict,
             cpus: 1.0,
-            controller: Controller::new(share, prices.unwrap_or(USUAL), own),
+            controller: Controller::new(share, prices.unwrap_or(prices::USUAL), own),
             begin: CostReading::default(),
             decided: CostReading::default(),
             learned: CostReading::default(),
@@ -145,95 +137,148 @@ impl BudgetKeeper {
             has_warned_of_crowd: false,
             is_unmeasured: prices.is_none(),
             exceeded: None,
-        }))
+        })
     }
 
     /// Looks at the load before the events are enabled, so that a heavy one is thinned from the
-    /// begin.
-    pub(super) fn look(&mut self, live: &mut Live, source: &SourceRequest) {
+    /// start.
+    ///
+    /// # Errors
+    /// The kernel refuses to count.
+    pub(super) fn look(
+        &mut self,
+        events: ThinnedEvents<'_>,
+        source: &SourceRequest,
+    ) -> anyhow::Result<()> {
         self.cpus = source.watched.len().max(1) as f64;
+        if self.is_strict && !events.are_counted() {
+            return Ok(());
+        }
+        let (by_cpu, lasted) = match events.are_counted() {
+            true => {
+                let seen = events.counts.look(LOOK)?;
+                let before = self.controller.prices();
+                let counted = seen.counted_ns.unwrap_or(before.record);
+                let skipped = seen.skipped_ns.unwrap_or(counted * before.skipped / before.record);
+                self.controller.set_prices(Prices::of_counts(counted, skipped.min(counted)));
+                (seen.by_cpu, seen.lasted)
+            }
+            false => events.live.count_before_run(LOOK),
+        };
         if self.is_strict {
-            return;
+            return Ok(());
         }
-        let (by_cpu, lasted) = live.count_before_run(LOOK);
-        let events = by_cpu.iter().sum::<u64>() as f64;
+        let seen = by_cpu.iter().sum::<u64>() as f64;
         self.rate = by_cpu.iter().max().map_or(0.0, |most| *most as f64 / lasted);
-        let load =
-            Load { capacity: lasted * self.cpus, events, samples: events, ..Load::default() };
+        let capacity = lasted * self.cpus;
+        let load = Load { capacity, events: seen, samples: seen, ..Load::default() };
         if self.controller.decide(monotonic_ns() as f64, &load).is_some() {
-            self.thin(live);
+            self.thin(&events);
         }
+        Ok(())
     }
 
     /// Begins to meter, when the events have been enabled.
-    pub(super) fn start(&mut self, live: &mut Live, schedule: &Schedule) {
+    ///
+    /// # Errors
+    /// The kernel refuses to switch events, or to return its counts.
+    pub(super) fn start(
+        &mut self,
+        host: &mut Host,
+        mut events: ThinnedEvents<'_>,
+        schedule: &Schedule,
+    ) -> anyhow::Result<()> {
         self.interval = schedule.interval();
         let (at, own_ns) = (monotonic_ns(), machine::own_cpu_ns());
-        self.begin = CostReading { at, own_ns, ..CostReading::default() };
+        let (tally, off) = (events.tally(), 0.0);
+        self.begin = CostReading { at, own_ns, tally, calls: events.system_calls(), off };
+        self.counted = events.by_cpu();
         (self.decided, self.learned) = (self.begin, self.begin);
-        self.slice(live, schedule.report_or_end());
+        self.slice(host, &mut events, schedule.report_or_end())
     }
 
     /// Decides anew how far events are thinned, after a drain; `next_report` is the time of the
     /// next report. Returns whether the run must end because it exceeds its budget.
+    ///
+    /// # Errors
+    /// As [`BudgetKeeper::start`].
     pub(super) fn check(
         &mut self,
-        live: &mut Live,
-        context: &SharedContext,
+        host: &mut Host,
+        mut events: ThinnedEvents<'_>,
         next_report: f64,
-    ) -> bool {
-        let exceeds = self.decide(live, context, next_report);
-        self.switch_on_if_due(live, next_report);
-        exceeds
+    ) -> anyhow::Result<bool> {
+        let exceeds = self.decide(host, &mut events, next_report)?;
+        self.switch_on_if_due(&mut events, next_report)?;
+        Ok(exceeds)
     }
 
     /// Decides, if a decision is due. Returns whether the run must end.
-    fn decide(&mut self, live: &mut Live, context: &SharedContext, next_report: f64) -> bool {
-        let (now, tally) = (monotonic_ns(), live.tally());
+    fn decide(
+        &mut self,
+        host: &mut Host,
+        events: &mut ThinnedEvents<'_>,
+        next_report: f64,
+    ) -> anyhow::Result<bool> {
+        let now = monotonic_ns();
         let since = now.saturating_sub(self.decided.at);
-        let samples = tally.samples - self.decided.tally.samples;
         match &self.slices {
-            Some(slices) if !slices.can_decide() => return false,
-            None if since < SOON_NS || since < LATE_NS && samples < SOON_SAMPLES => return false,
+            Some(slices) if !slices.can_decide() => return Ok(false),
+            None if since < SOON_NS => return Ok(false),
             _ => {}
         }
-        if std::mem::take(&mut self.is_unmeasured) {
-            context.note(Level::Warning, UNMEASURED);
+        let tally = events.tally();
+        let samples = tally.samples.saturating_sub(self.decided.tally.samples);
+        if self.slices.is_none() && since < LATE_NS && samples < SOON_SAMPLES {
+            return Ok(false);
         }
-        let reading = self.reading(live, self.decided.own_ns);
+        if std::mem::take(&mut self.is_unmeasured) {
+            host.context().note(Level::Warning, UNMEASURED);
+        }
+        self.learn_price(events);
+        let reading = self.reading(events, self.decided.own_ns);
         // A load that has just begun is not that of the idle time before it.
-        let first = live.take_first_sample().min(now.saturating_sub(SHORTEST_LOAD_NS));
-        let begin = if self.slices.is_some() || samples < SOON_SAMPLES { 0 } else { first };
+        let first = events.live.take_first_sample().min(now.saturating_sub(SHORTEST_LOAD_NS));
+        let is_sudden = self.slices.is_none() && samples >= SOON_SAMPLES && !events.are_counted();
+        let begin = if is_sudden { first } else { 0 };
         let decided = CostReading { at: self.decided.at.max(begin), ..self.decided };
         let load = reading.load_since(&decided, self.cpus);
         self.decided = reading;
-        self.learn_rate(live, now.saturating_sub(decided.at));
+        self.learn_rate(events, now.saturating_sub(decided.at));
         let mut reroll = false;
         let is_early = !self.is_strict
             && now.saturating_sub(self.begin.at) < SECOND_NS
-            && tally.samples - self.learned.tally.samples >= EARLY_SAMPLES;
+            && tally.samples.saturating_sub(self.learned.tally.samples) >= EARLY_SAMPLES;
         if is_early || now.saturating_sub(self.learned.at) >= SECOND_NS {
             self.learn(CostReading { own_ns: machine::own_cpu_ns(), ..reading }, is_early);
             reroll = self.controller.thinning().one_in > 1;
+            events.counts.measure_price();
         }
         if self.is_strict {
-            return self.exceeded.is_some();
+            return Ok(self.exceeded.is_some());
         }
         let changed = self.controller.decide(now as f64, &load);
         if changed.is_some() || reroll {
-            self.thin(live);
+            self.thin(events);
         }
-        self.slice(live, next_report);
-        self.warn(context);
-        false
+        self.slice(host, events, next_report)?;
+        self.warn(host.context());
+        Ok(false)
+    }
+
+    /// Learns what the programs that count cost an event, once that has been measured.
+    fn learn_price(&mut self, events: &mut ThinnedEvents<'_>) {
+        if let Some((ns, share)) = events.counts.take_price() {
+            self.controller.set_prices(self.controller.prices().scaled_to(ns, share));
+        }
     }
 
     /// Returns the cost counters now, with this CPU time of the process.
-    fn reading(&self, live: &Live, own_ns: u64) -> CostReading {
-        let calls = live.system_calls();
+    fn reading(&self, events: &ThinnedEvents<'_>, own_ns: u64) -> CostReading {
+        let calls = events.system_calls();
         let gaps = (self.controller.thinning().one_in_time - 1) as f64;
         let off = self.decided.off + (calls - self.decided.calls) as f64 * gaps;
-        CostReading { at: monotonic_ns(), own_ns, tally: live.tally(), calls, off }
+        CostReading { at: monotonic_ns(), own_ns, tally: events.tally(), calls, off }
     }
 
     fn learn(&mut self, reading: CostReading, is_early: bool) {
@@ -247,14 +292,14 @@ impl BudgetKeeper {
         self.learned = reading;
     }
 
-    fn thin(&mut self, live: &Live) {
+    fn thin(&mut self, events: &ThinnedEvents<'_>) {
         let one_in = self.controller.thinning().one_in;
-        if one_in == 1 {
-            return live.thin(|| 1);
+        if one_in == 1 || events.are_counted() {
+            return events.live.thin(|| 1);
         }
         let choices = primes::<3>(one_in);
         let seed = &mut self.seed;
-        live.thin(|| choices[random(seed) as usize % choices.len()]);
+        events.live.thin(|| choices[random(seed) as usize % choices.len()]);
         self.highest = self.highest.max(choices[choices.len() - 1]);
     }
 
@@ -275,8 +320,8 @@ impl BudgetKeeper {
     }
 
     /// Returns the cost of the run so far.
-    pub(super) fn stats(&self, live: &Live) -> BudgetStats {
-        let reading = self.reading(live, machine::own_cpu_ns());
+    pub(super) fn stats(&self, events: &ThinnedEvents<'_>) -> BudgetStats {
+        let reading = self.reading(events, machine::own_cpu_ns());
         let load = reading.load_since(&self.begin, self.cpus);
         let own_ns = (reading.own_ns - self.begin.own_ns) as f64;
         let share = |ns: f64| 100.0 * ns / load.capacity.max(1.0);
@@ -287,6 +332,31 @@ impl BudgetKeeper {
             one_in_max: self.highest,
             one_in_time_max: self.controller.most_parts(),
         }
+    }
+
+    /// Returns the cost of a run in one line.
+    pub(super) fn summary(&self, stats: &BudgetStats) -> String {
+        let shown = |of_hundred: f64| percent(of_hundred / 100.0);
+        let (done, one) = match self.are_counted {
+            true => ("counted", "an event that was counted"),
+            false => ("recorded", "a record"),
+        };
+        let thinned = match stats.one_in_max {
+            1 => format!("every event was {done}"),
+            n => format!("{one} stands for at most {n} events"),
+        };
+        let sliced = match stats.one_in_time_max {
+            1 => String::new(),
+            n => format!(", and events were on during one part of the time in {n} or more often"),
+        };
+        format!(
+            "the run cost {} of the watched CPUs ({} own CPU time, {} in the traced tasks), its \
+             budget is {}; {thinned}{sliced}",
+            shown(stats.cost_percent()),
+            shown(stats.own_percent),
+            shown(stats.kernel_percent),
+            shown(stats.budget_percent)
+        )
     }
 
     /// Returns why a strict run has ended, if it exceeded its budget.
@@ -308,39 +378,6 @@ fn random(seed: &mut u64) -> u64 {
     *seed >> 33
 }
 
-/// Returns the cost of a run in one line.
-pub(super) fn summary(stats: &BudgetStats) -> String {
-    let shown = |of_hundred: f64| percent(of_hundred / 100.0);
-    let thinned = match stats.one_in_max {
-        1 => "every event was recorded".to_owned(),
-        n => format!("a record stands for at most {n} events"),
-    };
-    let sliced = match stats.one_in_time_max {
-        1 => String::new(),
-        n => format!(", and events were on during one part of the time in {n} or more often"),
-    };
-    format!(
-        "the run cost {} of the watched CPUs ({} own CPU time, {} in the traced tasks), its budget \
-         is {}; {thinned}{sliced}",
-        shown(stats.cost_percent()),
-        shown(stats.own_percent),
-        shown(stats.kernel_percent),
-        shown(stats.budget_percent)
-    )
-}
-
-impl CostReading {
-    fn load_since(&self, before: &CostReading, cpus: f64) -> Load {
-        Load {
-            capacity: self.at.saturating_sub(before.at) as f64 * cpus,
-            events: (self.tally.events - before.tally.events) as f64,
-            samples: (self.tally.samples - before.tally.samples) as f64,
-            calls: (self.calls - before.calls) as f64,
-            off: self.off - before.off,
-        }
-    }
-}
-
 /// Returns a share as a percentage with at most two significant digits.
 fn percent(share: f64) -> String {
     let percent = 100.0 * share;
@@ -349,24 +386,6 @@ fn percent(share: f64) -> String {
         1.0.. => format!("{}%", (percent * 10.0).round() / 10.0),
         _ => format!("{}%", (percent * 100.0).round() / 100.0),
     }
-}
-
-/// Returns the part of a stack that the kernel walks or copies.
-fn copied(stack: StackSampling) -> StackCopy {
-    match stack.walk {
-        CallGraph::Dwarf { bytes } if stack.user() => {
-            StackCopy { bytes: bytes.into(), is_walked: stack.kernel() }
-        }
-        _ => StackCopy { bytes: 0, is_walked: true },
-    }
-}
-
-/// Returns the prices of events on this machine, or None if they cannot be measured.
-fn prices(stack: StackCopy) -> Option<Prices> {
-    let tracefs = Tracefs::find().ok()?;
-    let overhead = tracepoint_overhead::measure_thinned(&tracefs, stack).ok()?;
-    let skipped = overhead.skipped.max(1.0);
-    Some(Prices { record: overhead.record, skipped, off: overhead.off.min(skipped) })
 }
 
 #[cfg(test)]

@@ -72,7 +72,6 @@ fn of_run(request: &RunRequest) -> Option<&'static str> {
     let settings = &request.options;
     let interval = request.interval_ns();
     Some(match () {
-        () if settings.budget.is_some() => "--budget needs records",
         () if settings.exit_after.is_some() => "-N needs records",
         () if settings.format == OutputFormat::Events => "--events prints records",
         () if interval.is_some_and(|ns| ns < INTERVAL_NS) => "the interval is shorter than 100ms",

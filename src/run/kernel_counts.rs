@@ -8,6 +8,7 @@ mod declarations;
 mod pair_parts;
 mod pair_plan;
 mod pairs;
+mod thinned;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -17,6 +18,7 @@ use anyhow::{Context as _, bail};
 use count_plan::CountPlan;
 use declarations::Declarations;
 use pairs::KernelPairs;
+use thinned::ThinnedCounts;
 
 use super::counted_tasks::counted_tasks;
 use super::request::{CountingPlace, RunOptions, RunRequest};
@@ -56,6 +58,8 @@ pub(super) struct KernelCounts {
     checked_at: f64,
     /// The file that makes the kernel measure its programs, in the first second.
     measuring: Option<OwnedFd>,
+    /// With `--budget`.
+    thinned: Option<ThinnedCounts>,
 }
 
 /// A table that the kernel counts.
@@ -128,7 +132,11 @@ impl KernelCounts {
         let declared =
             Declarations::plan(host, &plan, &declared, pairs.unwrap_or_default(), &tasks);
         let cpu = source.cpus.first().map_or(0, |cpu| *cpu);
-        let counts = declared.open(&mut plan, tasks.as_ref().unwrap_or(&CountedTasks::All), cpu);
+        let none = CountedTasks::All;
+        let mut counts = declared.open(&mut plan, tasks.as_ref().unwrap_or(&none), cpu);
+        if settings.budget.is_some() {
+            counts.enable_switching(host, &mut plan);
+        }
         counts.report(host, &plan, wanted)?;
         Ok(counts)
     }
@@ -284,10 +292,15 @@ impl KernelCounts {
         if now >= self.begun_at + COLLECTED_NS {
             self.measuring = None;
         }
-        let tables = &self.tables;
+        if self.thinned.as_ref().is_some_and(|thinned| thinned.is_empty) {
+            return Ok(());
+        }
+        let (tables, thinned) = (&self.tables, &mut self.thinned);
         let added = self.counting.collect(known_ns, &mut |table, row| {
-            if let Some(table) = tables.get(table) {
-                host.add_counted(table.number, row, table.is_further);
+            let Some(table) = tables.get(table) else { return };
+            host.add_counted(table.number, row, table.is_further);
+            if let (Some(thinned), false) = (&mut *thinned, table.is_further) {
+                thinned.add(row.count);
             }
         });
         added.context("failed to read the counts of the kernel")?;
@@ -337,7 +350,11 @@ impl KernelCounts {
     /// Adds what was missed.
     pub(super) fn add_to(&self, coverage: &mut Coverage) {
         coverage.undelivered += self.missed().values().sum::<u64>();
-        coverage.undefined += self.counting.undefined() + self.pairs.undefined();
+        let undefined = self.counting.undefined().saturating_sub(self.undefined_before_run());
+        coverage.undefined += undefined + self.pairs.undefined();
+        if let Some(thinned) = &self.thinned {
+            coverage.thinned = Some(thinned.events);
+        }
     }
 
     /// Returns how many events were missed, by role: an event of several tables once.
@@ -347,12 +364,15 @@ impl KernelCounts {
             let of_role = missed.entry(role).or_default();
             *of_role = events.max(*of_role);
         }
-        missed
+        let since = |(role, events): (u32, u64)| {
+            (role, events.saturating_sub(self.missed_before_run(role)))
+        };
+        missed.into_iter().map(since).collect()
     }
 
     /// Returns the mean nanoseconds of a program's run; None if none was measured.
     pub(super) fn program_ns(&self) -> Option<f64> {
-        let measured = self.counting.measured().plus(self.pairs.measured());
+        let measured = self.measured_since_look().plus(self.pairs.measured());
         (measured.runs > 0).then(|| measured.ns as f64 / measured.runs as f64)
     }
 

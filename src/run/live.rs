@@ -7,7 +7,7 @@ use anyhow::anyhow;
 
 use super::Outcome;
 use super::banner::print_banner;
-use super::budget::{self, BudgetKeeper};
+use super::budget::{self, BudgetKeeper, ThinnedEvents};
 use super::catalog::MachineCatalog;
 use super::closing;
 use super::counters_only::check_counters;
@@ -15,7 +15,6 @@ use super::exports::Exports;
 use super::files::Files;
 use super::gaps;
 use super::kernel_counts::KernelCounts;
-use super::machine_changes::MachineChanges;
 use super::missing_symbols;
 use super::openings::{openings_of_run, own_tid};
 use super::pace::DrainPace;
@@ -27,19 +26,19 @@ use super::schedule::{Overhead, Schedule};
 use super::scope::{WatchScope, of_rings};
 use super::show::Show;
 use super::start_at;
+use super::upkeep::Upkeep;
 use super::workload;
 use super::{database, timeline};
 use crate::base::report::coverage::Coverage;
 use crate::base::report::draw::Level;
 use crate::base::text::units::counted;
-use crate::script::context::shared::SharedContext;
 use crate::script::evsel::role::Role;
 use crate::script::host::{Host, Rules};
 use crate::script::option::opt;
 use crate::source::live::Live;
 use crate::source::open::OpeningInterrupted;
 use crate::sys::child::Workload;
-use crate::sys::sched::{self, RtBoost};
+use crate::sys::sched::RtBoost;
 use crate::sys::signal;
 use crate::sys::streams;
 
@@ -63,7 +62,7 @@ pub(super) fn run(
     let mut openings = openings_of_run(&host, request, &roles, scope.cgroups.as_ref(), &catalog)?;
     let cpus = of_rings(&scope.cpus, &mut openings);
     let exports = Exports::begin(settings, host.context())?;
-    let mut budget = BudgetKeeper::begin(request, &scope, &roles, &mut openings, host.context())?;
+    budget::weigh(request, &roles, &mut openings, scope.tasks.is_some())?;
     let own_tid = own_tid(&catalog, &roles)?;
     let own_tids = own_tid.into_iter().chain(exports.tids()).collect();
     let mut source = source_request(&mut host, request, scope, cpus, own_tids, workload.as_ref());
@@ -72,7 +71,7 @@ pub(super) fn run(
     {
         return workload::not_loaded(why, settings);
     }
-    let mut counts = KernelCounts::open(&host, request, &roles, &source, &mut openings)?;
+    let mut upkeep = Upkeep::open(&host, request, &roles, &source, &mut openings)?;
     signal::install()?;
     let mut live = match Live::open(openings, &source, roles.len()) {
         Ok(live) => live,
@@ -87,16 +86,16 @@ pub(super) fn run(
     if !start_at::wait(settings.start_at, settings.quiet, started)? {
         return ended_before_start();
     }
-    budget.iter_mut().for_each(|budget| budget.look(&mut live, &source));
+    upkeep.look(&mut live, &source)?;
     enable(&host, &mut live, &source, workload.is_some())?;
-    counts.begin(&host, settings, live.now())?;
+    upkeep.counts.begin(&host, settings, live.now())?;
     begin_notes(&context, &catalog);
     if let Some(workload) = &mut workload
         && let Err(why) = workload.start()
     {
         return workload::fail(&host, &why, settings);
     }
-    print_banner(&host, &live, request, &source, counts.roles());
+    print_banner(&host, &live, request, &source, upkeep.counts.roles());
     let mut show = Show::new(context, screen, files);
     show.export(request, exports);
     show.serve(&host, request)?;
@@ -104,8 +103,7 @@ pub(super) fn run(
     let mut schedule = Schedule::new(request);
     let cost = Overhead::start(started);
     let tasks = source.tasks.as_deref();
-    budget.iter_mut().for_each(|budget| budget.start(&mut live, &schedule));
-    let mut upkeep = Upkeep::begin(&host, &live, settings, counts, budget);
+    upkeep.begin(&mut host, &mut live, settings, &schedule)?;
     let watched = watch(
         &mut host,
         &mut live,
@@ -115,7 +113,7 @@ pub(super) fn run(
         tasks,
         &mut upkeep,
     );
-    upkeep.disable(&mut live);
+    let watched = watched.and(upkeep.disable(&mut host, &mut live));
     let counted = upkeep.counts.end_run(&mut host, &mut live, schedule.end);
     upkeep.changes.stop(&live);
     let ended = workload::ended(workload.as_mut());
@@ -168,49 +166,6 @@ pub(super) fn not_opened(
     Ok(Outcome::Done)
 }
 
-/// Requests short time slices, and a real-time priority with `--realtime`. The workload exists
-/// already and keeps its own.
-pub(super) fn raise_priority(settings: &RunOptions, shared: &SharedContext) -> Option<RtBoost> {
-    /// Percent of a CPU: two million events a second take a tenth with most handlers.
-    const CPU_PERCENT: u64 = 50;
-    sched::request_short_slices();
-    let boost = settings.realtime.then(|| RtBoost::request(CPU_PERCENT))?;
-    if boost.is_none() {
-        let text = "--realtime: not permitted, or perilune already has another priority (chrt, \
-                    nice); the priority is unchanged";
-        shared.note(Level::Warning, text);
-    }
-    boost
-}
-
-/// Work between two drains.
-struct Upkeep {
-    boost: Option<RtBoost>,
-    changes: MachineChanges,
-    counts: KernelCounts,
-    budget: Option<BudgetKeeper>,
-}
-
-impl Upkeep {
-    fn begin(
-        host: &Host,
-        live: &Live,
-        settings: &RunOptions,
-        counts: KernelCounts,
-        budget: Option<BudgetKeeper>,
-    ) -> Upkeep {
-        let boost = raise_priority(settings, host.context());
-        Upkeep { boost, changes: MachineChanges::begin(live), counts, budget }
-    }
-
-    /// Disables the events.
-    fn disable(&mut self, live: &mut Live) {
-        // The length of the slice is the time in which events were on.
-        self.budget.iter_mut().for_each(|budget| budget.end(live));
-        live.disable();
-    }
-}
-
 /// Delivers events until the run ends.
 fn watch(
     host: &mut Host,
@@ -227,10 +182,7 @@ fn watch(
         live.switch(&host.take_switches())?;
         let report = schedule.report_or_end();
         let holds = upkeep.budget.as_ref().is_some_and(BudgetKeeper::is_holding);
-        let most_ms = match &upkeep.budget {
-            Some(budget) => budget.wait_ms(live, report),
-            None => upkeep.counts.wait_ms(live.now()),
-        };
+        let most_ms = upkeep.wait_ms(live, report);
         // With ordering, an item is due only once the horizon has passed it; a shorter wait would
         // spin. Timers wait for the records of a slice.
         let next = if holds { report } else { schedule.next(host) };
@@ -252,7 +204,7 @@ fn watch(
             schedule.ask(live.now());
         }
         let report = schedule.report_or_end();
-        if !upkeep.budget.as_mut().is_some_and(|budget| budget.holds(live, report)) {
+        if !upkeep.holds(host, live, report)? {
             deliver_due(host, live, show, schedule, &mut upkeep.counts)?;
         }
         pace.drained(host.context().printed());
@@ -260,8 +212,7 @@ fn watch(
         let context = host.context().clone();
         upkeep.changes.check(live, &context, host);
         let report = schedule.report_or_end();
-        let exceeds =
-            upkeep.budget.as_mut().is_some_and(|budget| budget.check(live, &context, report));
+        let exceeds = upkeep.exceeds(host, live, report)?;
         if exceeds || host.ended() || quit || over || show.closed() || live.now() >= schedule.end {
             return Ok(());
         }
@@ -327,9 +278,9 @@ pub(super) fn coverage(
     coverage.disordered += live.disordered();
     coverage.truncated += live.truncated();
     coverage.undelivered = live.undelivered();
+    coverage.thinned = live.thinned();
     counts.add_to(&mut coverage);
     coverage.unsent = unsent;
-    coverage.thinned = live.thinned();
     coverage
 }
 
@@ -342,7 +293,7 @@ fn finish(
     cost: &Overhead,
     (upkeep, mut workload): (Upkeep, Option<Workload>),
 ) -> anyhow::Result<Outcome> {
-    let Upkeep { mut changes, counts, budget, .. } = upkeep;
+    let Upkeep { mut changes, mut counts, budget, .. } = upkeep;
     let settings = &request.options;
     show.lower();
     host.finishing();
@@ -386,8 +337,10 @@ fn finish(
     show.end_report(began);
     // After the reports, which read the names and the memory of its processes.
     workload::end(workload.as_mut(), host.context());
-    let spent = budget.as_ref().map(|budget| budget.stats(&live));
-    show.remark(spent.map(|spent| budget::summary(&spent)).as_deref());
+    let events = ThinnedEvents { live: &mut live, counts: &mut counts };
+    let spent = budget.as_ref().map(|budget| (budget, budget.stats(&events)));
+    show.remark(spent.map(|(budget, spent)| budget.summary(&spent)).as_deref());
+    let spent = spent.map(|(_, spent)| spent);
     show.costs(now, settings, &host, (cost, spent, counts.program_ns()), &coverage);
     let exceeded = budget.as_ref().and_then(BudgetKeeper::exceeded);
     let shown = show.end();

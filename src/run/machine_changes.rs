@@ -16,7 +16,8 @@ const CLOSE_CHECKS: u32 = 10;
 /// A smaller change within a second may be slewing, and is not reported.
 const STEP_NS: i128 = 500_000_000;
 
-/// The state at the last check.
+/// The state at the last check; before the run, no state.
+#[derive(Default)]
 pub(super) struct MachineChanges {
     next: f64,
     checks: u32,

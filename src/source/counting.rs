@@ -14,6 +14,7 @@ pub mod followed_tasks;
 mod held_program;
 pub mod pair_rows;
 pub mod pairs;
+pub mod switching;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -29,6 +30,7 @@ use crate::bpf::integer::{IntegerNode, IntegerWidth};
 use crate::bpf::key::{KeyPart, KeyShape};
 use crate::bpf::record_text::RecordText;
 use crate::bpf::task_scope::TaskScope;
+use crate::bpf::thinning::one_in;
 use crate::event::filter::BoundFilter;
 use crate::event::kind::Event;
 use crate::event::raw_tracepoint::RawTracepoint;
@@ -117,6 +119,8 @@ struct OpenTable {
     chains: Option<ChainTables>,
     rest: BpfMap,
     undefined: BpfMap,
+    /// How often programs ran, by CPU, if they can count one event in N.
+    runs: Option<BpfMap>,
     /// The tasks whose events are counted.
     scope: TaskScope,
     programs: Vec<HeldProgram>,
@@ -124,7 +128,8 @@ struct OpenTable {
 
 impl Counting {
     /// Loads and attaches the programs of tables, for events of these tasks. Nothing is counted
-    /// before [`Counting::begin`]. `cpu` is any online CPU.
+    /// before [`Counting::begin`]. `cpu` is any online CPU. With `is_switched`, the counts can be
+    /// switched off and on ([`Counting::switch`]), and runs of programs are counted.
     ///
     /// # Errors
     /// The kernel refuses a map, an event, a program or its attachment.
@@ -132,12 +137,13 @@ impl Counting {
         tables: &[&CountedTable],
         tasks: &CountedTasks,
         cpu: u32,
+        is_switched: bool,
     ) -> Result<Counting, Refusal> {
         if tables.is_empty() {
             return Ok(Counting::default());
         }
         let mut tasks = FollowedTasks::open(tasks, cpu)?;
-        let open = |table: &&CountedTable| OpenTable::open(table, tasks.scope(), cpu);
+        let open = |table: &&CountedTable| OpenTable::open(table, tasks.scope(), cpu, is_switched);
         let tables = tables.iter().map(open).collect::<Result<_, _>>()?;
         tasks.remove_ended(cpu)?;
         Ok(Counting { tables, tasks })
@@ -259,17 +265,29 @@ impl OpenTable {
             table,
             rest: BpfMap::create(BpfMapType::PerCpuArray, value_bytes, 2)?,
             undefined: BpfMap::create(BpfMapType::PerCpuArray, 8, 1)?,
+            runs: None,
             scope,
             programs: Vec::new(),
         })
     }
 
-    fn open(table: &CountedTable, scope: TaskScope, cpu: u32) -> Result<OpenTable, Refusal> {
+    fn open(
+        table: &CountedTable,
+        scope: TaskScope,
+        cpu: u32,
+        is_switched: bool,
+    ) -> Result<OpenTable, Refusal> {
         let layout = &table.layout;
         let mut open = OpenTable::create(layout, scope)?;
+        if is_switched {
+            open.runs = Some(BpfMap::create(BpfMapType::PerCpuArray, OpenTable::RUN_BYTES, 1)?);
+        }
         let programs = table.roles.iter().map(|role| {
             let code = open.program(layout, &role.counted, &role.filters)?;
-            Ok(UnattachedProgram { code, role: role.role, event: &role.event, place: &role.place })
+            let first = open.runs.as_ref().map(|runs| one_in(runs.number()).unwrap_or_default());
+            let (role, event, place, first) =
+                (role.role, &*role.event, &role.place, first.unwrap_or_default());
+            Ok(UnattachedProgram { code, first, role, event, place })
         });
         let programs = programs.collect::<Result<Vec<_>, Refusal>>()?;
         open.programs = HeldProgram::attach_all(&programs, cpu)?;

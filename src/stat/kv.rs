@@ -144,15 +144,18 @@ impl Kv {
     }
 
     /// Adds the count and the sums of further events of a key; without one, of events whose keys
-    /// are not known, to those that the bound folded.
+    /// are not known, to those that the bound folded. Each event has the current weight.
     pub fn add_row(&mut self, key: Option<&[Word]>, count: u64, sums: &[Sum], name: Option<u32>) {
-        let Some(key) = key else {
+        let row = key.map(|key| self.row(key));
+        let estimated = self.estimate_row(row, count, sums);
+        let Some(row) = row else {
             self.folded.keys += count;
             self.evicted += count;
+            let (count, sums) = estimated.as_ref().map_or((count, sums), |of| (of.0, &of.1[..]));
             self.folded.count += count;
             return self.folded.sums.iter_mut().zip(sums).for_each(|(into, sum)| into.merge(sum));
         };
-        let row = self.row(key);
+        let (count, sums) = estimated.as_ref().map_or((count, sums), |of| (of.0, &of.1[..]));
         if let Some(into) = self.counts.get_mut(row) {
             *into += count;
         }

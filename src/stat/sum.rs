@@ -45,6 +45,14 @@ impl Sum {
         Sum { whole, rest: 0.0 }
     }
 
+    /// Returns so many times the sum: a whole number, if the sum is one.
+    pub fn times(&self, factor: f64) -> Sum {
+        let product = self.value() * factor;
+        let mut sum = Sum::default();
+        sum.add(if self.rest == 0.0 { product.round() } else { product });
+        sum
+    }
+
     /// Adds another sum.
     pub fn merge(&mut self, other: &Sum) {
         self.add_whole(other.whole);

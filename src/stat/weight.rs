@@ -60,7 +60,7 @@ impl EventWeight {
         self.varies.get()
     }
 
-    /// Returns the current weight: a whole number, at least 1.
+    /// Returns the current weight, at least 1: a whole number for records.
     pub fn get(&self) -> f64 {
         self.now.get()
     }

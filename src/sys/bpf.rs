@@ -7,18 +7,18 @@ mod attr;
 mod count_table;
 mod link;
 mod output_array;
+mod possible_cpus;
 
 use super::errno::errno;
 use super::refusal::{Refusal, RefusedCall};
-use crate::base::text::cpulist;
 use attr::{BpfAttr, owned};
 pub use count_table::{CountTable, TableSlots};
 pub use link::{BpfLink, LinkedFunctions};
 pub use output_array::OutputArray;
 use perf_event_open_sys::ioctls;
+pub use possible_cpus::{cpu_numbers, possible_cpus};
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
-use std::sync::OnceLock;
 
 /// Commands of the call.
 const MAP_CREATE: libc::c_int = 0;
@@ -176,7 +176,16 @@ impl BpfMap {
     /// # Errors
     /// The kernel refuses the call, or the possible CPUs are not known.
     pub fn clear(&self, index: u32) -> io::Result<()> {
-        let values = vec![0u8; self.value_size.next_multiple_of(8) * possible_cpus()?];
+        self.set_of_cpus(index, &[])
+    }
+
+    /// Sets the values at an index of all possible CPUs, as [`BpfMap::of_cpus`] returns them.
+    ///
+    /// # Errors
+    /// As [`BpfMap::clear`].
+    pub fn set_of_cpus(&self, index: u32, values: &[Vec<u8>]) -> io::Result<()> {
+        let mut values = values.concat();
+        values.resize(self.value_size.next_multiple_of(8) * possible_cpus()?, 0);
         let mut attr = BpfAttr::fd(0, &self.fd);
         attr.set_pointer(8, &raw const index);
         attr.set_pointer(16, values.as_ptr());
@@ -208,48 +217,6 @@ impl BpfMap {
         unsafe { attr.call(MAP_LOOKUP) }?;
         Ok(values.chunks(size).map(<[u8]>::to_vec).collect())
     }
-}
-
-/// The CPUs that can ever be online. Their numbers may have gaps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct PossibleCpus {
-    count: usize,
-    /// One more than the largest number.
-    numbers: usize,
-}
-
-impl PossibleCpus {
-    /// Parses a list in the notation of the kernel.
-    fn parse(text: &str) -> Option<PossibleCpus> {
-        let cpus = cpulist::parse(text).ok()?;
-        Some(PossibleCpus { count: cpus.len(), numbers: *cpus.last()? as usize + 1 })
-    }
-
-    fn known() -> io::Result<PossibleCpus> {
-        static KNOWN: OnceLock<PossibleCpus> = OnceLock::new();
-        if let Some(cpus) = KNOWN.get() {
-            return Ok(*cpus);
-        }
-        let text = std::fs::read_to_string("/sys/devices/system/cpu/possible")?;
-        let cpus = PossibleCpus::parse(&text).ok_or(io::ErrorKind::InvalidData)?;
-        Ok(*KNOWN.get_or_init(|| cpus))
-    }
-}
-
-/// Returns the number of CPUs that can ever be online. A map has a value for each of them.
-///
-/// # Errors
-/// The file in /sys cannot be read.
-pub fn possible_cpus() -> io::Result<usize> {
-    PossibleCpus::known().map(|cpus| cpus.count)
-}
-
-/// Returns the length of an array by the number of such a CPU.
-///
-/// # Errors
-/// As [`possible_cpus`].
-pub fn cpu_numbers() -> io::Result<usize> {
-    PossibleCpus::known().map(|cpus| cpus.numbers)
 }
 
 impl BpfProgram {
@@ -376,14 +343,6 @@ fn last_line(log: &[u8]) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn possible_cpus_may_have_gaps() {
-        let of = |text| PossibleCpus::parse(text).map(|cpus| (cpus.count, cpus.numbers));
-        assert_eq!(of("0-1\n"), Some((2, 2)));
-        assert_eq!(of("0-3,8-11\n"), Some((8, 12)));
-        assert_eq!(of("\n"), None);
-    }
 
     #[test]
     fn the_verdict_of_the_verifier_is_the_line_before_its_statistics() {

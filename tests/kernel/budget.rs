@@ -16,6 +16,9 @@ live_tests! { alone: [
     a_short_run_stays_within_its_budget_from_its_begin,
     a_light_load_is_not_thinned_and_its_counts_are_exact,
     a_strict_run_ends_when_it_exceeds_its_budget,
+    counts_in_the_kernel_are_exact_as_long_as_they_stay_within_the_budget,
+    counts_of_the_kernel_in_slices_are_near_the_truth,
+    counts_of_the_kernel_in_slices_cover_a_load_that_is_slower_in_them,
     what_cannot_be_estimated_is_refused_with_a_reason,
 ] }
 
@@ -68,9 +71,14 @@ fn calls_of_both(calls: u64) -> BTreeMap<i64, u64> {
 /// of allocations, then of releases, and the estimated one with its error, of each, and the object
 /// `stats`.
 fn watched_in_slices(loads: [Load; 2]) -> (Vec<(f64, f64, f64)>, serde_json::Value) {
-    let pids = [loads[0].pid(), loads[1].pid()];
-    let event = lookups_of(pids);
-    let args = ["top", "-e", &event, "-k", "common_pid", "--budget", "1%", "--stats"];
+    let event = lookups_of(loads.each_ref().map(Load::pid));
+    watched_with(&event, loads)
+}
+
+/// The same for other selectors of the two events.
+fn watched_with(event: &str, loads: [Load; 2]) -> (Vec<(f64, f64, f64)>, serde_json::Value) {
+    let pids = loads.each_ref().map(Load::pid);
+    let args = ["top", "-e", event, "-k", "common_pid", "--budget", "1%", "--stats"];
     // One report: the parts of the errors of several that come from slower tasks would add up.
     let tool = Tool::attach(&[&args[..], &["-i", "60000"]].concat());
     let run = watched(tool, loads);
@@ -91,6 +99,12 @@ fn watched_in_slices(loads: [Load; 2]) -> (Vec<(f64, f64, f64)>, serde_json::Val
 /// Returns the selectors of the allocations and releases of names by two processes.
 fn lookups_of([one, other]: [u32; 2]) -> String {
     let filter = format!("name==\"names_cache\"&&(common_pid=={one}||common_pid=={other})");
+    format!("kmem:kmem_cache_alloc/{filter}/,kmem:kmem_cache_free/{filter}/")
+}
+
+/// Returns the same selectors without the name, which only records have: the kernel counts them.
+fn counted_lookups_of([one, other]: [u32; 2]) -> String {
+    let filter = format!("common_pid=={one}||common_pid=={other}");
     format!("kmem:kmem_cache_alloc/{filter}/,kmem:kmem_cache_free/{filter}/")
 }
 
@@ -123,11 +137,53 @@ fn the_errors_of_slices_cover_a_load_that_is_slower_in_them() {
     }
 }
 
+fn counts_in_the_kernel_are_exact_as_long_as_they_stay_within_the_budget() {
+    // Records of 60,000 calls per second would cost several percent; counts cost 0.3 %, beside this
+    // process without optimisation.
+    const BURSTS: u64 = 4000;
+    let loads = [0, 1].map(|seed| load::mixed_calls(BURSTS, 30, 1000, seed));
+    let truth = calls_of_both(BURSTS * 30);
+    let event = calls_of([&loads[0], &loads[1]]);
+    let tool = Tool::attach(&["top", "-e", &event, "-k", "id", "--budget", "2%", "--stats"]);
+    let run = watched(tool, loads);
+    run.is_complete();
+    let stats = run.of("stats").next().expect("--stats prints an object");
+    assert_eq!((&stats["one_in_max"], &run.coverage()["thinned"]), (&1.into(), &0.into()));
+    let estimates = estimates(&run);
+    for (number, _) in CALLS {
+        let exact = (truth[&number] as f64, 0.0);
+        assert_eq!(estimates.get(&number).copied().unwrap_or_default(), exact, "{number}");
+    }
+}
+
+fn counts_of_the_kernel_in_slices_are_near_the_truth() {
+    let loads = [0, 1].map(|_| load::paced_lookups(BURSTS, CALLS_OF_BURST, 1000));
+    let event = counted_lookups_of(loads.each_ref().map(Load::pid));
+    let (judged, stats) = watched_with(&event, loads);
+    assert!(stats["one_in_time_max"].as_u64() > Some(1), "{stats}");
+    for (truth, count, error) in &judged {
+        assert!((count - truth).abs() <= 1.5 * error, "{judged:?} {stats}");
+        assert!((count / truth - 1.0).abs() < 0.05, "{judged:?} {stats}");
+    }
+}
+
+fn counts_of_the_kernel_in_slices_cover_a_load_that_is_slower_in_them() {
+    let loads = [0, 1].map(|_| load::lookups(BURSTS, CALLS_OF_BURST, 700));
+    let event = counted_lookups_of(loads.each_ref().map(Load::pid));
+    let (judged, stats) = watched_with(&event, loads);
+    assert!(stats["one_in_time_max"].as_u64() > Some(1), "{stats}");
+    for (truth, count, error) in &judged {
+        assert!((count - truth).abs() <= 1.5 * error, "{judged:?} {stats}");
+        assert!(*error < 0.5 * truth, "{judged:?} {stats}");
+    }
+}
+
 /// While events of system calls are open, each call is slower, in slices and between them.
 fn the_cost_of_events_that_are_off_is_known() {
     let loads = [0, 1].map(|seed| load::paced_calls(6000, 1000, 1000, seed));
     let event = calls_of([&loads[0], &loads[1]]);
-    let tool = Tool::attach(&["top", "-e", &event, "-k", "id", "--budget", "1%", "--stats"]);
+    let args = ["top", "-e", &event, "-k", "id", "--budget", "1%", "--stats", "--where", "user"];
+    let tool = Tool::attach(&args);
     let run = watched(tool, loads);
     let stats = run.of("stats").next().expect("--stats prints an object");
     let cost = stats["cost_percent"].as_f64().expect("the cost is a number");
@@ -147,7 +203,7 @@ fn a_heavy_load_stays_within_its_budget_and_its_counts_within_their_errors() {
     let [one, other] = &loads;
     let event = calls_of([one, other]);
     let args = ["top", "-e", &event, "-k", "id", "-i", "1000", "--budget", "1%", "--stats"];
-    let tool = Tool::attach(&args);
+    let tool = Tool::attach(&[&args[..], &["--where", "user"]].concat());
     let run = watched(tool, loads);
     run.is_complete();
     let stats = run.of("stats").next().expect("--stats prints an object").clone();

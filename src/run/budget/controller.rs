@@ -19,6 +19,23 @@ pub(super) struct Prices {
     pub(super) skipped: f64,
     /// A system call while its events are off, but open.
     pub(super) off: f64,
+    /// Whether events are counted in the kernel instead of recorded.
+    pub(super) are_counts: bool,
+}
+
+impl Prices {
+    /// Returns the prices of events that the kernel counts: of one that is counted, and of one that
+    /// is not, because only one in N is.
+    pub(super) fn of_counts(counted: f64, skipped: f64) -> Prices {
+        Prices { record: counted, skipped, off: 0.0, are_counts: true }
+    }
+
+    /// Returns the same prices, if the mean of an event is `ns` where this share of the events is
+    /// counted.
+    pub(super) fn scaled_to(self, ns: f64, share: f64) -> Prices {
+        let by = ns / (share * self.record + (1.0 - share) * self.skipped).max(1.0);
+        Prices { record: by * self.record, skipped: by * self.skipped, ..self }
+    }
 }
 
 /// Events of a time span.
@@ -121,6 +138,16 @@ impl Controller {
         Controller { share, prices, own, fixed, thinning, calm, is_hopeless, most_parts }
     }
 
+    /// Returns the prices.
+    pub(super) fn prices(&self) -> Prices {
+        self.prices
+    }
+
+    /// Continues with other prices.
+    pub(super) fn set_prices(&mut self, prices: Prices) {
+        self.prices = prices;
+    }
+
     /// Returns the number of parts of the time of which events were on in one, at most so far.
     pub(super) fn most_parts(&self) -> u64 {
         self.most_parts
@@ -152,10 +179,10 @@ impl Controller {
         (WITH_COLD_CACHES * rate * each * crowd.max(1.0)).clamp(0.0, 1.0)
     }
 
-    /// Learns from the own CPU time during a load of about a second, or `is_early` of the begin of
-    /// a run.
+    /// Learns from the own CPU time during a load of about a second, or `is_early` of the start
+    /// of a run.
     pub(super) fn learn(&mut self, load: &Load, own_ns: f64, is_early: bool) {
-        if load.samples > 0.0 {
+        if load.samples > 0.0 && !self.prices.are_counts {
             let price = own_ns / load.samples;
             if price < self.own {
                 self.own = price;
@@ -218,8 +245,12 @@ impl Controller {
             (self.prices.skipped, (self.prices.record + self.own - self.prices.skipped).max(0.0));
         let rest = room - events * skipped;
         let reports_exceed = self.fixed >= self.share;
-        if rest >= (1.0 - SKIPPED_PART) * room {
+        // Errors of a number that is one in N of counts could not be stated: sums of squares of
+        // values are not counted. In slices, their differences state them.
+        let is_exact = self.prices.are_counts && events * self.prices.record <= room;
+        if is_exact || !self.prices.are_counts && rest >= (1.0 - SKIPPED_PART) * room {
             let one_in = match events * sample / rest {
+                _ if is_exact => 1,
                 ..=1.0 => 1,
                 needed => (needed.ceil() as u64).clamp(LEAST, MOST),
             };

@@ -3,7 +3,7 @@
 use anyhow::{bail, ensure};
 
 use crate::output::format::OutputFormat;
-use crate::run::request::{CountingPlace, RunRequest};
+use crate::run::request::RunRequest;
 use crate::script::evsel::role::Role;
 use crate::script::option::value::OptionValue;
 use crate::source::request::Opening;
@@ -35,26 +35,25 @@ pub(in crate::run) fn check(request: &RunRequest) -> anyhow::Result<()> {
         ("--heatmap", is_given("heatmap"), "a heat map counts each event"),
         ("--perfetto", is_given("perfetto"), "a timeline needs each event"),
         ("--parquet", options.parquet.is_some(), "its files have no errors of estimates"),
-        (
-            "--where",
-            options.counting == CountingPlace::Kernel,
-            "a count in the kernel writes no records that could be omitted",
-        ),
     ] {
         ensure!(!given, "--budget: {why}; omit {option} or --budget");
     }
     Ok(())
 }
 
-/// Requests the weights of samples from the events that are opened.
+/// Requests the weights of samples from the events that are opened, with `--budget`.
 ///
 /// # Errors
 /// One of the events cannot be estimated.
-pub(super) fn weigh(
+pub(in crate::run) fn weigh(
+    request: &RunRequest,
     roles: &[Role],
     openings: &mut [Opening],
     watches_tasks: bool,
 ) -> anyhow::Result<()> {
+    if request.options.budget.is_none() {
+        return Ok(());
+    }
     if watches_tasks {
         bail!(
             "--budget: events of single tasks are inherited by their children, and the kernel \

@@ -11,10 +11,12 @@
 
 use super::random;
 
-/// Shortest cycle.
+/// Shortest cycle of records, and that of counts in the kernel: switching these takes longer.
 const CYCLE_NS: u64 = 100_000_000;
-/// Length of a slice, if cycles are short enough for several in a report.
+const COUNTED_CYCLE_NS: u64 = 200_000_000;
+/// Length of a slice of records and of counts, if cycles are short enough for several in a report.
 const SLICE_NS: u64 = 10_000_000;
+const COUNTED_SLICE_NS: u64 = 20_000_000;
 /// One part in so many of a slice, its first, is not measured. Events make tasks slower: those that
 /// wait for a clock have fewer events at the start of a slice, until they have settled.
 const SETTLING_PART: u64 = 5;
@@ -22,6 +24,9 @@ const SETTLING_PART: u64 = 5;
 const SHORTEST_NS: u64 = 1_000_000;
 /// How long before the next slice the records of one are read.
 const READ_NS: u64 = 5_000_000;
+/// How long nothing is counted in the kernel between the last slice, which stands for that time,
+/// too, and the time from which on everything is: the counts are read meanwhile.
+const LEAVING_NS: u64 = 15_000_000;
 /// Cycles of a report, at least, unless they would be shorter than the shortest.
 const REPORTED_CYCLES: u64 = 2;
 /// Cycles between two decisions.
@@ -31,6 +36,11 @@ const CYCLES: u32 = 4;
 #[derive(Debug)]
 pub(super) struct Slices {
     one_in: u64,
+    /// Shortest cycle, and usual length of a slice.
+    shortest: u64,
+    usual: u64,
+    /// Whether the first part of a slice is not measured.
+    settles: bool,
     /// Longest cycle: several are in each report.
     longest: u64,
     /// Begin of the current cycle.
@@ -79,13 +89,26 @@ pub(super) struct ReadSlice {
 
 impl Slices {
     /// Begins the first cycle, after events were switched off; with the time of the next report,
-    /// and the time between two.
-    pub(super) fn begin(now: u64, one_in: u64, seed: u64, report: (u64, u64)) -> Slices {
+    /// and the time between two. Events `are_counted` in the kernel, or recorded.
+    pub(super) fn begin(
+        now: u64,
+        one_in: u64,
+        seed: u64,
+        report: (u64, u64),
+        are_counted: bool,
+    ) -> Slices {
         let (next_report, interval) = report;
         let state = SliceState::Off(now);
-        let longest = (interval / REPORTED_CYCLES).max(CYCLE_NS);
+        let (shortest, usual) = match are_counted {
+            true => (COUNTED_CYCLE_NS, COUNTED_SLICE_NS),
+            false => (CYCLE_NS, SLICE_NS),
+        };
+        let longest = (interval / REPORTED_CYCLES).max(shortest);
         let mut slices = Slices {
             one_in,
+            shortest,
+            usual,
+            settles: !are_counted,
             longest,
             cycle: now,
             covered: now,
@@ -165,7 +188,7 @@ impl Slices {
                     ended + (next - ended) / 2
                 }
             }
-            SliceState::Leaving => ended,
+            SliceState::Leaving => ended + if self.settles { 0 } else { LEAVING_NS },
             _ => return None,
         };
         self.unread = None;
@@ -204,12 +227,12 @@ impl Slices {
     }
 
     fn length(&self) -> u64 {
-        let cycle = (SLICE_NS * self.one_in).clamp(CYCLE_NS, self.longest);
+        let cycle = (self.usual * self.one_in).clamp(self.shortest, self.longest);
         (cycle / self.one_in).max(SHORTEST_NS)
     }
 
     fn settling(&self) -> u64 {
-        self.length() / SETTLING_PART
+        if self.settles { self.length() / SETTLING_PART } else { 0 }
     }
 
     /// Chooses the next slice, which does not contain a report.
@@ -267,7 +290,7 @@ mod tests {
     #[test]
     fn slices_stand_for_all_of_the_time_and_are_on_for_their_share() {
         for (one_in, late) in [(2, 0), (10, 0), (10, 8_000_000), (100, 3_000_000), (200, 100_000)] {
-            let mut slices = Slices::begin(0, one_in, 7, (SECOND, SECOND));
+            let mut slices = Slices::begin(0, one_in, 7, (SECOND, SECOND), false);
             let seen = run(&mut slices, 0, 100 * SECOND, late);
             let stand_for: f64 = seen.iter().map(|(.., slice)| slice.stands_for).sum();
             let by_length = seen
@@ -286,7 +309,7 @@ mod tests {
     #[test]
     fn the_slices_of_a_report_stand_for_its_time() {
         for (one_in, late) in [(10, 2_000_000), (2, 9_000_000), (200, 20_000_000)] {
-            let mut slices = Slices::begin(0, one_in, 7, (SECOND, SECOND));
+            let mut slices = Slices::begin(0, one_in, 7, (SECOND, SECOND), false);
             let seen = run(&mut slices, 0, 20 * SECOND, late);
             for second in 0..19 {
                 let of_report = seen.iter().filter(|(from, ..)| from / SECOND == second);
@@ -300,7 +323,7 @@ mod tests {
 
     #[test]
     fn slices_are_at_all_places_of_a_period() {
-        let mut slices = Slices::begin(0, 10, 3, (u64::MAX, u64::MAX));
+        let mut slices = Slices::begin(0, 10, 3, (u64::MAX, u64::MAX), false);
         let seen = run(&mut slices, 0, 1000 * SECOND, 100_000);
         let mut places = [0u32; 10];
         seen.iter().for_each(|(from, ..)| places[(from / 1_000_000 % 10) as usize] += 1);
@@ -310,7 +333,7 @@ mod tests {
 
     #[test]
     fn the_last_slice_stands_for_the_time_until_events_stay_on() {
-        let mut slices = Slices::begin(0, 10, 3, (SECOND, SECOND));
+        let mut slices = Slices::begin(0, 10, 3, (SECOND, SECOND), false);
         run(&mut slices, 0, 900_000_000, 0);
         assert!(slices.can_decide());
         slices.decided(20);
@@ -323,7 +346,7 @@ mod tests {
     #[test]
     fn the_slices_of_a_run_stand_for_it_whenever_it_ends() {
         let stands_for = |end: u64| {
-            let mut slices = Slices::begin(0, 20, 3, (u64::MAX, u64::MAX));
+            let mut slices = Slices::begin(0, 20, 3, (u64::MAX, u64::MAX), false);
             let seen = run(&mut slices, 0, end * 1_000_000, 0);
             seen.iter().map(|(.., slice)| slice.stands_for as u64).sum::<u64>() / 1_000_000
         };

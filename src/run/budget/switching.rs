@@ -1,7 +1,11 @@
 //! Switches the events of a run on and off, as its slices of time demand.
 
-use super::BudgetKeeper;
+use super::controller::primes;
+use super::counted_slice::CountingSlice;
+use super::events::ThinnedEvents;
 use super::slices::{SliceEdge, Slices};
+use super::{BudgetKeeper, random};
+use crate::script::host::Host;
 use crate::source::live::Live;
 use crate::sys::clock::monotonic_ns;
 use crate::sys::cpus::online_cpus;
@@ -29,28 +33,46 @@ impl BudgetKeeper {
     }
 
     /// Returns whether records must not be read yet. Ends the slice that is on if it is over, if
-    /// the report at `next_report` is due, or if its records fill half of a ring.
-    pub(in crate::run) fn holds(&mut self, live: &mut Live, next_report: f64) -> bool {
-        let Some(slices) = &self.slices else { return false };
-        // Other records need the room.
-        let (is_full, is_reported) = (live.is_half_full(), live.now() >= next_report);
+    /// the report at `next_report` is due, or if its records or keys fill their room.
+    ///
+    /// # Errors
+    /// The kernel refuses to switch or to return its counts.
+    pub(in crate::run) fn holds(
+        &mut self,
+        host: &mut Host,
+        events: &mut ThinnedEvents<'_>,
+        next_report: f64,
+    ) -> anyhow::Result<bool> {
+        let Some(slices) = &self.slices else { return Ok(false) };
+        // Other events need the room.
+        let (is_full, is_reported) = (events.need_room(), events.live.now() >= next_report);
         let is_over = slices.edge(monotonic_ns()) == Some(SliceEdge::End);
         if slices.is_on() && (is_over || is_reported || is_full) {
-            self.end_slice(live, next_report);
+            self.end_slice(events, next_report)?;
         }
-        self.read_slice(live, next_report, is_full);
+        self.read_slice(host, events, next_report, is_full)?;
         let holds = self.is_holding();
         if !holds {
-            self.handled = live.horizon();
+            self.handled = events.live.horizon();
         }
-        holds
+        Ok(holds)
     }
 
     /// Ends the slice that is on, if there is one.
-    fn end_slice(&mut self, live: &mut Live, next_report: f64) {
-        let Some(slices) = self.slices.as_mut().filter(|slices| slices.is_on()) else { return };
-        let off = live.switch_thinned(false);
-        live.measure_from(slices.ended(off, on_event_clock(live, next_report)));
+    fn end_slice(
+        &mut self,
+        events: &mut ThinnedEvents<'_>,
+        next_report: f64,
+    ) -> anyhow::Result<()> {
+        let Some(slices) = self.slices.as_mut().filter(|slices| slices.is_on()) else {
+            return Ok(());
+        };
+        let off = events.switch(false)?;
+        if events.are_counted() {
+            self.counted_slice.end(&off);
+        }
+        let live = &*events.live;
+        events.measure_from(slices.ended(off.at, on_event_clock(live, next_report)));
         self.slice_ended = live.now();
         if let Some(tasks) = runnable_tasks() {
             let others = f64::from(tasks.saturating_sub(1));
@@ -58,55 +80,97 @@ impl BudgetKeeper {
             let before = self.crowd.unwrap_or(now);
             self.crowd = Some(before + (now - before) / CROWD_SLICES);
         }
+        Ok(())
     }
 
-    /// Lets the records of a slice be read if it is known what they stand for.
-    fn read_slice(&mut self, live: &Live, next_report: f64, is_over: bool) {
-        let Some(slices) = &mut self.slices else { return };
-        let report = on_event_clock(live, next_report);
-        let Some(slice) = slices.read(monotonic_ns(), report, is_over) else { return };
-        live.expand(slice.expansion);
-        self.weight.begin_slice(
-            slice.stands_for,
-            self.controller.slowdown(self.rate, self.crowd.unwrap_or(1.0)),
-        );
-        let stands_for = slice.expansion * self.controller.thinning().one_in as f64;
+    /// Reads the counts of a slice, or lets its records be read, if it is known what it stands for.
+    fn read_slice(
+        &mut self,
+        host: &mut Host,
+        events: &mut ThinnedEvents<'_>,
+        next_report: f64,
+        is_over: bool,
+    ) -> anyhow::Result<()> {
+        let Some(slices) = &mut self.slices else { return Ok(()) };
+        let report = on_event_clock(events.live, next_report);
+        let Some(slice) = slices.read(monotonic_ns(), report, is_over) else { return Ok(()) };
+        let crowd = self.crowd.unwrap_or(1.0);
+        let mut stands_for = slice.expansion;
+        if events.are_counted() {
+            let (factor, error) = self.counted_slice.correction(&self.controller.prices(), crowd);
+            self.weight.begin_slice(slice.stands_for, error);
+            stands_for *= self.counted_slice.one_in();
+            let now = events.live.now();
+            events.counts.collect_slice(host, now, stands_for * factor)?;
+        } else {
+            events.live.expand(slice.expansion);
+            self.weight.begin_slice(slice.stands_for, self.controller.slowdown(self.rate, crowd));
+            stands_for *= self.controller.thinning().one_in as f64;
+        }
         self.highest = self.highest.max(stands_for as u64);
+        Ok(())
     }
 
     /// Ends the slices at the end of the run, when it has lasted until now.
-    pub(in crate::run) fn end(&mut self, live: &mut Live) {
-        let now = live.now();
-        self.end_slice(live, now);
-        self.read_slice(live, now, true);
+    ///
+    /// # Errors
+    /// As [`BudgetKeeper::holds`].
+    pub(in crate::run) fn end(
+        &mut self,
+        host: &mut Host,
+        events: &mut ThinnedEvents<'_>,
+    ) -> anyhow::Result<()> {
+        let now = events.live.now();
+        self.end_slice(events, now)?;
+        self.read_slice(host, events, now, true)
     }
 
     /// Switches events on, if that is due and the records of the slice before have been handled.
-    pub(super) fn switch_on_if_due(&mut self, live: &mut Live, next_report: f64) {
-        let Some(slices) = self.slices.as_mut().filter(|slices| !slices.is_on()) else { return };
-        let is_handled = self.handled >= self.slice_ended && live.now() < next_report;
+    pub(super) fn switch_on_if_due(
+        &mut self,
+        events: &mut ThinnedEvents<'_>,
+        next_report: f64,
+    ) -> anyhow::Result<()> {
+        let Some(slices) = self.slices.as_mut().filter(|slices| !slices.is_on()) else {
+            return Ok(());
+        };
+        let is_handled = self.handled >= self.slice_ended && events.live.now() < next_report;
         if is_handled {
-            slices.keep_up(monotonic_ns(), on_event_clock(live, next_report));
+            slices.keep_up(monotonic_ns(), on_event_clock(events.live, next_report));
         }
-        let Some(edge) = slices.edge(monotonic_ns()).filter(|_| is_handled) else { return };
+        let due = slices.edge(monotonic_ns()).filter(|_| is_handled);
+        let Some(edge) = due else { return Ok(()) };
         if edge == SliceEdge::Begin {
-            let measured = slices.began(live.switch_thinned(true));
-            live.measure_from(measured);
-            return;
+            let choices = primes::<3>(self.controller.thinning().one_in);
+            let one_in = choices[random(&mut self.seed) as usize % choices.len()];
+            if events.are_counted() {
+                let start = || random(&mut self.seed) % one_in;
+                events.counts.count_one_in(one_in, start)?;
+            }
+            let on = events.switch(true)?;
+            events.measure_from(slices.began(on.at));
+            self.counted_slice = CountingSlice::begin(on);
+            return Ok(());
+        }
+        if events.are_counted() {
+            events.counts.count_one_in(1, || 0)?;
         }
         self.slices = None;
         self.weight.end_slices();
-        live.expand(1.0);
-        live.measure_from(0);
-        live.switch_thinned(true);
-        self.decided = self.reading(live, self.decided.own_ns);
+        events.live.expand(1.0);
+        events.measure_from(0);
+        events.switch(true)?;
+        self.decided = self.reading(events, self.decided.own_ns);
+        Ok(())
     }
 
     /// Learns the highest rate of events on a CPU, after so many nanoseconds.
-    pub(super) fn learn_rate(&mut self, live: &Live, passed: u64) {
-        let counted = live.events_by_cpu();
+    pub(super) fn learn_rate(&mut self, events: &ThinnedEvents<'_>, passed: u64) {
+        let counted = events.by_cpu();
         let before = std::mem::replace(&mut self.counted, counted);
-        let since = |(cpu, events): (usize, &u64)| events - before.get(cpu).copied().unwrap_or(0);
+        let since = |(cpu, events): (usize, &u64)| {
+            events.saturating_sub(before.get(cpu).copied().unwrap_or(0))
+        };
         let most = self.counted.iter().enumerate().map(since).max().unwrap_or(0);
         // Slices contain only a part of the events.
         let events = most * self.controller.thinning().one_in_time;
@@ -114,19 +178,31 @@ impl BudgetKeeper {
     }
 
     /// Begins, changes or ends the slices of time, as was decided.
-    pub(super) fn slice(&mut self, live: &mut Live, next_report: f64) {
+    pub(super) fn slice(
+        &mut self,
+        host: &mut Host,
+        events: &mut ThinnedEvents<'_>,
+        next_report: f64,
+    ) -> anyhow::Result<()> {
         let one_in_time = self.controller.thinning().one_in_time;
         match &mut self.slices {
             Some(slices) => slices.decided(one_in_time),
             None if one_in_time > 1 => {
-                let off = live.switch_thinned(false);
-                let report = on_event_clock(live, next_report);
-                let longest = self.interval as u64;
-                self.slices = Some(Slices::begin(off, one_in_time, self.seed, (report, longest)));
-                self.slice_ended = live.now();
+                let off = events.switch(false)?;
+                let are_counted = events.are_counted();
+                if are_counted {
+                    // The counts so far stand for themselves.
+                    let now = events.live.now();
+                    events.counts.collect_slice(host, now, 1.0)?;
+                }
+                let report = (on_event_clock(events.live, next_report), self.interval as u64);
+                self.slices =
+                    Some(Slices::begin(off.at, one_in_time, self.seed, report, are_counted));
+                self.slice_ended = events.live.now();
             }
             None => {}
         }
+        Ok(())
     }
 }
 

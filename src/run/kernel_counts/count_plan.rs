@@ -49,13 +49,14 @@ impl<'a> CountPlan<'a> {
         self.settings.counting == CountingPlace::Auto
     }
 
-    /// Plans a table; all of its events are counted in the same place.
+    /// Plans a table; all of its events are counted in the same place. With `--budget`, which needs
+    /// raw tracepoints, events whose programs may interrupt each other have a table each.
     pub(super) fn table(
         &self,
         host: &Host,
         number: usize,
         counts: &[&(DeclaredCount, std::ops::Range<usize>)],
-    ) -> Result<CountedTable, Reason> {
+    ) -> Result<Vec<CountedTable>, Reason> {
         let (sums, named) = host.shape_of_counts(number).unwrap_or_default();
         let mut roles = Vec::new();
         for (count, range) in counts {
@@ -74,7 +75,9 @@ impl<'a> CountPlan<'a> {
         if roles.iter().any(|role| KeyShape::of(&role.counted.key) != key) {
             return Err("its keys differ in size or type".to_owned());
         }
-        if may_mix(&roles.iter().map(|role| &role.place).collect::<Vec<_>>()) {
+        let mixes = may_mix(&roles.iter().map(|role| &role.place).collect::<Vec<_>>());
+        let is_budgeted = self.settings.budget.is_some();
+        if mixes && !is_budgeted {
             roles.iter_mut().for_each(|role| role.place = ProgramPlace::default());
         }
         // Each event of a table with a single one adds to all of its columns.
@@ -87,7 +90,11 @@ impl<'a> CountPlan<'a> {
         };
         let layout = CountLayout { key, named, sums, constants };
         match layout.fits() {
-            true => Ok(CountedTable { layout, roles }),
+            true if mixes && is_budgeted => {
+                let of_role = |role| CountedTable { layout: layout.clone(), roles: vec![role] };
+                Ok(roles.into_iter().map(of_role).collect())
+            }
+            true => Ok(vec![CountedTable { layout, roles }]),
             false => Err("its keys and sums are too large".to_owned()),
         }
     }

@@ -28,7 +28,7 @@ struct Planned<D, P> {
 /// The declarations of a script.
 pub(super) struct Declarations {
     /// Tables, by their numbers in the script.
-    counts: Vec<Planned<usize, CountedTable>>,
+    counts: Vec<Planned<usize, Vec<CountedTable>>>,
     pairs: Vec<Planned<DeclaredPairs, PairTable>>,
 }
 
@@ -95,9 +95,9 @@ impl Declarations {
     ) -> KernelCounts {
         let counts = loop {
             self.refuse_shared();
-            match self.attach(tasks, cpu) {
+            match self.attach(tasks, cpu, plan.settings.budget.is_some()) {
                 Some(counts) => break counts,
-                // Without what the kernel has refused.
+                // The kernel refused a part, whose events need records then.
                 None => continue,
             }
         };
@@ -126,9 +126,15 @@ impl Declarations {
     }
 
     /// Attaches the programs; None if the kernel refuses them, which the declarations state then.
-    fn attach(&mut self, tasks: &CountedTasks, cpu: u32) -> Option<KernelCounts> {
-        let tables: Vec<_> = self.counts.iter().filter_map(|one| one.plan.as_ref().ok()).collect();
-        let counting = match Counting::open(&tables, tasks, cpu) {
+    fn attach(
+        &mut self,
+        tasks: &CountedTasks,
+        cpu: u32,
+        is_switched: bool,
+    ) -> Option<KernelCounts> {
+        let planned = self.counts.iter().filter_map(|one| one.plan.as_ref().ok());
+        let tables: Vec<_> = planned.flatten().collect();
+        let counting = match Counting::open(&tables, tasks, cpu, is_switched) {
             Ok(counting) => counting,
             Err(why) => {
                 self.counts.iter_mut().for_each(|one| one.refuse(&why));
@@ -146,11 +152,14 @@ impl Declarations {
         };
         let mut known = pairs.roles();
         let mut tables = Vec::new();
-        for one in self.counts.iter().filter(|one| one.plan.is_ok()) {
-            let mut roles = one.roles.iter().map(|role| *role as u32);
+        let planned = self.counts.iter().map(|one| (one.declared, &one.plan));
+        for (number, table) in
+            planned.flat_map(|(n, plan)| plan.iter().flatten().map(move |t| (n, t)))
+        {
+            let mut roles = table.roles.iter().map(|role| role.role);
             let is_further = roles.clone().all(|role| known.contains(&role));
             known.extend(&mut roles);
-            tables.push(CountedNumber { number: one.declared, is_further });
+            tables.push(CountedNumber { number, is_further });
         }
         Some(KernelCounts { counting, tables, pairs, roles: known, ..KernelCounts::default() })
     }

@@ -75,7 +75,7 @@ impl PairPlan<'_> {
         Ok(PairPart::Finish(PairFinish { value, same, row, longer_ns, counts, singles }))
     }
 
-    /// Returns the number of columns that are no sums.
+    /// Returns the number of columns that are not sums.
     fn keys(&self) -> usize {
         let sums = match self.declared.target {
             PairTarget::Delays(_) => 0,

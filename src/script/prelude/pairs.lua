@@ -345,6 +345,10 @@ end
 --- and `keys`, the number of columns before sums. Returns the pending of the starts.
 local function between(plan, start, finish, of)
   if type(of) ~= "table" then error(USAGE, 4) end
+  local room = of.room
+  if room ~= nil and not (type(room) == "number" and room % 1 == 0 and room >= 1 and room <= 2 ^ 24) then
+    error("between: room is a whole number of starts from 1 to 16777216", 4)
+  end
   plan.columns, plan.present, plan.wanted = #plan.parameters, {}, {}
   plan.counts, plan.longer, plan.pair = of.counts or {}, of.longer or nil, of.pair or nil
   local ok, why = pcall(function()

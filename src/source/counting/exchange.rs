@@ -42,6 +42,8 @@ pub(super) struct ExchangedTable {
     /// The same when the map at this index was read last.
     added_before: [u64; 2],
     is_counting: bool,
+    /// Whether programs use neither map for the moment.
+    is_paused: bool,
     key_bytes: usize,
     value_bytes: usize,
     /// Bytes that each key takes in other maps.
@@ -80,6 +82,7 @@ impl ExchangedTable {
             added: BpfMap::create(BpfMapType::PerCpuArray, 8, 2)?,
             added_before: [0; 2],
             is_counting: false,
+            is_paused: false,
             key_bytes,
             value_bytes,
             beside,
@@ -119,9 +122,17 @@ impl ExchangedTable {
     /// Lets programs use the table.
     pub(super) fn begin(&mut self) -> io::Result<()> {
         self.slots.set(self.index, &self.map)?;
-        self.active.set_number(0, self.index)?;
         self.is_counting = true;
-        Ok(())
+        self.pause(self.is_paused)
+    }
+
+    /// Lets programs use neither map, or again the one in use. Programs that run continue.
+    pub(super) fn pause(&mut self, is_paused: bool) -> io::Result<()> {
+        self.is_paused = is_paused;
+        if !self.is_counting {
+            return Ok(());
+        }
+        self.active.set_number(0, if is_paused { NO_TABLE } else { self.index })
     }
 
     /// Stops programs; the next exchange returns the last rows.
@@ -147,7 +158,7 @@ impl ExchangedTable {
         if self.is_counting {
             self.add_spare()?;
             self.index = 1 - index;
-            self.active.set_number(0, self.index)?;
+            self.pause(self.is_paused)?;
             // The old map again, only to wait for the programs that use it.
             self.slots.set(index, &self.map)?;
             if let Some(spare) = self.spare.as_mut() {

@@ -23,6 +23,8 @@ pub(super) const NO_ROLE: u32 = u32::MAX;
 pub(super) struct UnattachedProgram<'a> {
     /// Its instructions.
     pub(super) code: Vec<u64>,
+    /// Instructions in front of it at a raw tracepoint.
+    pub(super) first: Vec<u64>,
     /// The role of the event.
     pub(super) role: u32,
     /// The event.
@@ -35,15 +37,15 @@ pub(super) struct UnattachedProgram<'a> {
 pub(super) struct HeldProgram {
     pub(super) role: u32,
     pub(super) program: BpfProgram,
-    _attachment: Attachment,
+    attachment: Attachment,
 }
 
 /// The file that keeps a program attached.
 enum Attachment {
     /// A perf event, which is never enabled, so that no record is written for it.
     PerfEvent { _event: PerfEvent },
-    /// The file of a raw tracepoint.
-    RawTracepoint { _file: OwnedFd },
+    /// The file of a raw tracepoint; None while the program is detached.
+    RawTracepoint(Option<OwnedFd>),
 }
 
 impl HeldProgram {
@@ -54,7 +56,8 @@ impl HeldProgram {
         place: &ProgramPlace,
         cpu: u32,
     ) -> Result<HeldProgram, Refusal> {
-        let program = UnattachedProgram { code: code.to_vec(), role: NO_ROLE, event, place };
+        let program =
+            UnattachedProgram { code: code.to_vec(), first: vec![], role: NO_ROLE, event, place };
         HeldProgram::attach(&program, program.load_raw(), cpu)
     }
 
@@ -83,7 +86,7 @@ impl HeldProgram {
         let (program, attachment) = match loaded {
             Some(program) => {
                 let file = program.attach_raw()?;
-                (program, Attachment::RawTracepoint { _file: file })
+                (program, Attachment::RawTracepoint(Some(file)))
             }
             None if one.place.only_raw => return Err(refused(libc::EOPNOTSUPP)),
             None => {
@@ -95,7 +98,24 @@ impl HeldProgram {
                 (program, Attachment::PerfEvent { _event: event })
             }
         };
-        Ok(HeldProgram { role: one.role, program, _attachment: attachment })
+        Ok(HeldProgram { role: one.role, program, attachment })
+    }
+
+    /// Returns whether [`HeldProgram::switch`] is possible: to remove a program from a perf event
+    /// takes tens of milliseconds.
+    pub(super) fn can_switch(&self) -> bool {
+        matches!(self.attachment, Attachment::RawTracepoint(_))
+    }
+
+    /// Attaches it to its raw tracepoint or detaches it, unless it is so already. Takes 200 us on
+    /// two CPUs: the kernel changes code that all CPUs may be running.
+    pub(super) fn switch(&mut self, on: bool) -> Result<(), Refusal> {
+        if let Attachment::RawTracepoint(file) = &mut self.attachment
+            && on != file.is_some()
+        {
+            *file = if on { Some(self.program.attach_raw()?) } else { None };
+        }
+        Ok(())
     }
 
     /// Returns how many events programs have missed because another one ran on the CPU.
@@ -128,7 +148,7 @@ impl UnattachedProgram<'_> {
     /// Loads it for the raw tracepoint of its event; None if it does not run there.
     fn load_raw(&self) -> Option<BpfProgram> {
         let raw = self.place.raw.as_ref()?;
-        let code = raw.record.before(&self.code)?;
+        let code = [&self.first[..], &raw.record.before(&self.code)?].concat();
         BpfProgram::load(BpfProgramType::RawTracepoint { type_id: raw.type_id }, &code).ok()
     }
 }

@@ -245,12 +245,18 @@ impl OpenPairs {
                 paired.program(layout, open.maps(), |code, fail| check(code, fail, &role.filters));
             let code = code.ok_or_else(|| refused(libc::E2BIG))?;
             let (event, place) = (&*role.event, &role.place);
-            programs.push(UnattachedProgram { code, role: role.role, event, place });
+            programs.push(UnattachedProgram { code, first: vec![], role: role.role, event, place });
         }
         for (event, of) in &pairs.ends {
             let code = end_program(layout, open.maps(), *of);
             let code = code.ok_or_else(|| refused(libc::E2BIG))?;
-            programs.push(UnattachedProgram { code, role: NO_ROLE, event, place: &by_record });
+            programs.push(UnattachedProgram {
+                code,
+                first: vec![],
+                role: NO_ROLE,
+                event,
+                place: &by_record,
+            });
         }
         open.programs = HeldProgram::attach_all(&programs, cpu)?;
         Ok(open)

@@ -2,6 +2,7 @@
 //! sums the variance of each count and sum.
 
 use super::super::keys::gather;
+use super::super::sum::Sum;
 use super::super::weight::{EventWeight, Variance};
 use super::Kv;
 use std::rc::Rc;
@@ -67,6 +68,19 @@ impl KvEstimate {
         }
         let sums = row.iter_mut().skip(1 + first);
         sums.zip(values).for_each(|(sum, value)| sum.add(&weight, *value));
+    }
+
+    /// Adds the variances of `count` events, whose values have these sums, to a row, or to those of
+    /// the folded keys.
+    fn add_events(&mut self, row: Option<usize>, count: u64, sums: &[Sum]) {
+        let weight = self.weight.clone();
+        let variances = match row {
+            Some(row) => self.row_mut(row),
+            None => &mut self.folded[..],
+        };
+        let sums = sums.iter().map(Sum::value);
+        let values = std::iter::once(count as f64).chain(sums);
+        variances.iter_mut().zip(values).for_each(|(variance, value)| variance.add(&weight, value));
     }
 
     /// Adds the variances of a row of another table.
@@ -165,6 +179,22 @@ impl Kv {
         }
         let sums = self.sums.iter_mut().skip(row * self.shape.sums + first);
         sums.zip(values).for_each(|(sum, value)| sum.add(value * weight));
+    }
+
+    /// Returns the number of events that `count` events of the current weight stand for, and the
+    /// sums of those, and adds their variances to a row, or to those of the folded keys. None if
+    /// counts are exact.
+    pub(super) fn estimate_row(
+        &mut self,
+        row: Option<usize>,
+        count: u64,
+        sums: &[Sum],
+    ) -> Option<(u64, Vec<Sum>)> {
+        let estimate = self.estimate.as_mut()?;
+        let weight = estimate.weight();
+        estimate.add_events(row, count, sums);
+        let of_all = |sum: &Sum| if weight == 1.0 { *sum } else { sum.times(weight) };
+        Some(((count as f64 * weight).round() as u64, sums.iter().map(of_all).collect()))
     }
 
     /// Returns whether counts and sums are estimates.

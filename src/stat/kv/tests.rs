@@ -190,3 +190,25 @@ fn variances_follow_their_rows_through_merges_and_the_bound() {
     let sum: f64 = kv.rows().map(|row| row.variances.get(0).unwrap()).sum();
     assert_eq!(joined.rows().next().unwrap().variances.get(0).unwrap(), sum);
 }
+
+#[test]
+fn a_row_of_events_stands_for_the_weight_of_each() {
+    let (mut kv, weight) = estimated(1, 1 << 20);
+    let sums = |sum: i128| [Sum::whole(sum)];
+    kv.add_row(Some(&number(7)), 100, &sums(300), None);
+    // Two slices of 10 ms, each of which stands for 25.
+    for (count, sum) in [(10, 41), (12, 48)] {
+        weight.begin_slice(25e6, 0.1);
+        weight.set(2.5);
+        kv.add_row(Some(&number(7)), count, &sums(sum), None);
+        kv.add_row(None, 2, &sums(4), None);
+    }
+    let row = kv.rows().next().unwrap();
+    assert_eq!((row.count, row.sums[0].cell()), (155, Cell::Int(523)));
+    // They differ by 5 events, and a tenth of their 55 events may be missing.
+    let deviation = row.variances.get(0).unwrap().sqrt();
+    let (slowed, slices) = (0.1 * 55.0 / 1.96, 12.706 / 1.96 * 5.0);
+    assert!((deviation - slowed - slices).abs() < 0.1, "{deviation}");
+    assert_eq!((kv.folded().count, kv.folded().keys, kv.evicted()), (10, 4, 4));
+    assert!(kv.folded_variances().get(0).unwrap() > 0.0);
+}

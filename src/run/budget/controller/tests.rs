@@ -2,7 +2,7 @@
 
 use super::*;
 
-const PRICES: Prices = Prices { record: 170.0, skipped: 50.0, off: 10.0 };
+const PRICES: Prices = Prices { record: 170.0, skipped: 50.0, off: 10.0, are_counts: false };
 /// Nanoseconds of a decision's window.
 const WINDOW: f64 = 1e8;
 
@@ -206,4 +206,26 @@ fn calls_between_slices_are_part_of_the_cost_and_shorten_slices() {
     machine.cost(1.0);
     let calm = parts_of(&mut machine, 4e5);
     assert!(calm < most && machine.cost(30.0) < 0.0101, "{calm} after {most}");
+}
+
+#[test]
+fn counts_in_the_kernel_are_exact_or_in_slices() {
+    let mut controller = Controller::new(0.01, Prices::of_counts(100.0, 30.0), 0.0);
+    let load =
+        |events: f64, samples: f64| Load { capacity: 2e9, events, samples, ..Load::default() };
+    assert_eq!(controller.decide(0.0, &load(100_000.0, 100_000.0)), None, "half of the limit");
+    // Of a second of 2,000,000 events, one in LEAST is counted: 80 ms, of which 16 are wanted.
+    let thinning = Thinning { one_in: LEAST, one_in_time: 5 };
+    assert_eq!(controller.decide(1e9, &load(2e6, 2e6)), Some(thinning));
+    let of_slices = load(2e6 / 5.0, 2e6 / 5.0 / LEAST as f64);
+    assert_eq!(controller.decide(2e9, &of_slices), None);
+    assert!(controller.kernel_ns(&of_slices) < 0.85 * 0.01 * 2e9);
+    let before = controller.prices();
+    controller.set_prices(before.scaled_to(2.0 * (100.0 + 6.0 * 30.0) / 7.0, 1.0 / 7.0));
+    assert!((controller.prices().record - 200.0).abs() < 1e-6);
+    assert_eq!(controller.decide(3e9, &of_slices).map(|now| now.one_in_time), Some(10));
+    for second in 4..8 {
+        controller.decide(f64::from(second) * 1e9, &load(1000.0, 200.0));
+    }
+    assert_eq!(controller.thinning(), Thinning::NONE);
 }

@@ -1,0 +1,111 @@
+//! Switches the programs of counts off and on during a run, and lets them count one event in N.
+
+use std::io;
+use std::time::Duration;
+
+use super::{Counting, OpenTable, word};
+use crate::bpf::thinning::RUN_WORDS;
+use crate::sys::clock::monotonic_ns;
+use crate::sys::refusal::Refusal;
+
+/// How long events are not counted after programs were attached, which stops all CPUs for some
+/// hundred microseconds.
+const SETTLING: Duration = Duration::from_millis(1);
+
+/// How often programs have run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProgramRuns {
+    /// All runs, events that a filter rejects included.
+    pub all: u64,
+    /// Those in which the event was looked at: one in N.
+    pub counted: u64,
+}
+
+/// The moment of a switch.
+#[derive(Clone, Debug, Default)]
+pub struct SwitchedCounts {
+    /// Its time (`CLOCK_MONOTONIC`, ns).
+    pub at: u64,
+    /// How often programs had run on each CPU.
+    pub runs: Vec<ProgramRuns>,
+}
+
+impl Counting {
+    /// Returns whether [`Counting::switch`] is possible.
+    pub fn can_switch(&self) -> bool {
+        let mut programs = self.tables.iter().flat_map(|table| &table.programs);
+        programs.all(|program| program.can_switch())
+    }
+
+    /// Detaches all programs, so that events cost next to nothing, or attaches them again. Returns
+    /// the moment of the change.
+    ///
+    /// # Errors
+    /// The kernel refuses the call.
+    pub fn switch(&mut self, on: bool) -> io::Result<SwitchedCounts> {
+        // Counting begins when all programs are attached, at the same moment for all, and tasks
+        // that were stopped meanwhile have caught up.
+        if on {
+            self.attach(true)?;
+            std::thread::sleep(SETTLING);
+        }
+        let before = monotonic_ns();
+        self.tables.iter_mut().try_for_each(|table| table.table.pause(!on))?;
+        let at = before + (monotonic_ns() - before) / 2;
+        let runs = self.runs_by_cpu()?;
+        if !on {
+            self.attach(false)?;
+        }
+        Ok(SwitchedCounts { at, runs })
+    }
+
+    fn attach(&mut self, on: bool) -> io::Result<()> {
+        let attached = self.tables.iter_mut().try_for_each(|table| table.attach(on));
+        attached.map_err(|why| io::Error::from_raw_os_error(why.errno))
+    }
+
+    /// Returns how often programs have run on each CPU.
+    ///
+    /// # Errors
+    /// The kernel refuses the call.
+    pub fn runs_by_cpu(&self) -> io::Result<Vec<ProgramRuns>> {
+        let mut all = Vec::new();
+        for runs in self.tables.iter().filter_map(|table| table.runs.as_ref()) {
+            let of_table = runs.of_cpus(0)?;
+            all.resize(all.len().max(of_table.len()), ProgramRuns::default());
+            for (sum, value) in all.iter_mut().zip(&of_table) {
+                sum.all += word(value).unwrap_or(0);
+                sum.counted += value.get(24..).and_then(word).unwrap_or(0);
+            }
+        }
+        Ok(all)
+    }
+
+    /// Lets programs count one event in N from now on, on each CPU from a place on that `start`
+    /// returns, less than N. They must be switched off.
+    ///
+    /// # Errors
+    /// The kernel refuses the call.
+    pub fn count_one_in(&self, n: u64, mut start: impl FnMut() -> u64) -> io::Result<()> {
+        for runs in self.tables.iter().filter_map(|table| table.runs.as_ref()) {
+            let mut of_cpus = runs.of_cpus(0)?;
+            for value in &mut of_cpus {
+                let words = [word(value).unwrap_or(0), 1 + start(), n];
+                let bytes = words.iter().flat_map(|word| word.to_ne_bytes());
+                value.iter_mut().zip(bytes).for_each(|(to, from)| *to = from);
+            }
+            runs.set_of_cpus(0, &of_cpus)?;
+        }
+        Ok(())
+    }
+}
+
+impl OpenTable {
+    /// Returns the size of the value of `runs`.
+    pub(super) const RUN_BYTES: usize = 8 * RUN_WORDS;
+
+    fn attach(&mut self, on: bool) -> Result<(), Refusal> {
+        let mut programs = self.programs.iter_mut();
+        programs.try_for_each(|program| program.switch(on))
+    }
+}
