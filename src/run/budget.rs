@@ -92,6 +92,8 @@ pub(super) struct BudgetKeeper {
     exceeded: Option<f64>,
     /// Whether the kernel counts the events.
     are_counted: bool,
+    /// When the price of counts was measured last in a slice; 0 before.
+    priced: u64,
     /// The slice of counts that is on or unread.
     counted_slice: CountingSlice,
 }
@@ -115,6 +117,7 @@ impl BudgetKeeper {
         };
         Some(BudgetKeeper {
             are_counted: counts.are_thinned(),
+            priced: 0,
             counted_slice: CountingSlice::default(),
             share,
             is_strict: request.options.strict,
@@ -235,7 +238,7 @@ impl BudgetKeeper {
         if std::mem::take(&mut self.is_unmeasured) {
             host.context().note(Level::Warning, UNMEASURED);
         }
-        self.learn_price(events);
+        events.reprice(&mut self.controller);
         let reading = self.reading(events, self.decided.own_ns);
         // A load that has just begun is not that of the idle time before it.
         let first = events.live.take_first_sample().min(now.saturating_sub(SHORTEST_LOAD_NS));
@@ -252,7 +255,9 @@ impl BudgetKeeper {
         if is_early || now.saturating_sub(self.learned.at) >= SECOND_NS {
             self.learn(CostReading { own_ns: machine::own_cpu_ns(), ..reading }, is_early);
             reroll = self.controller.thinning().one_in > 1;
-            events.counts.measure_price();
+            if self.slices.is_none() {
+                events.counts.measure_price();
+            }
         }
         if self.is_strict {
             return Ok(self.exceeded.is_some());
@@ -264,13 +269,6 @@ impl BudgetKeeper {
         self.slice(host, events, next_report)?;
         self.warn(host.context());
         Ok(false)
-    }
-
-    /// Learns what the programs that count cost an event, once that has been measured.
-    fn learn_price(&mut self, events: &mut ThinnedEvents<'_>) {
-        if let Some((ns, share)) = events.counts.take_price() {
-            self.controller.set_prices(self.controller.prices().scaled_to(ns, share));
-        }
     }
 
     /// Returns the cost counters now, with this CPU time of the process.

@@ -63,6 +63,7 @@ mod sample_parts;
 mod scheduling;
 mod script;
 mod side_band;
+mod signals;
 mod sources;
 mod sql;
 mod syscalls;
@@ -83,7 +84,6 @@ use load::Load;
 use tool::{Run, Tool};
 
 live_tests! {
-    each_signal_is_reported_with_its_sender_and_its_target,
     each_call_of_a_task_is_traced,
     events_are_counted_by_a_field,
     run_time_is_reported_once,
@@ -161,6 +161,7 @@ fn main() -> ExitCode {
         scheduling::tests(),
         script::tests(),
         side_band::tests(),
+        signals::tests(),
         sources::tests(),
         sql::tests(),
         syscalls::tests(),
@@ -192,22 +193,6 @@ fn tests_of_functions() -> Vec<libtest_mimic::Trial> {
         functions::usdt::tests(),
     ];
     files.into_iter().flatten().collect()
-}
-
-fn each_signal_is_reported_with_its_sender_and_its_target() {
-    let (sender, target) = load::signals(100);
-    let (from, to) = (sender.pid(), target.pid());
-    let run = watch(&["signal"], sender);
-    let sent = run.events_of(from).into_iter().filter(|e| e["sig"] == libc::SIGUSR1);
-    let sent: Vec<_> = sent.collect();
-    assert_eq!(sent.len(), 100, "{}", run.stderr);
-    for event in sent {
-        assert_eq!(event["monitor"], "signal");
-        assert_eq!(event["event"], "signal:signal_generate");
-        assert_eq!(event["tid"], from);
-        assert_eq!(event[OWN_PID], to, "{event}");
-    }
-    run.is_complete();
 }
 
 fn each_call_of_a_task_is_traced() {

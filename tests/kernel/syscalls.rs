@@ -1,5 +1,9 @@
 //! syscalls: calls selected by name, and calls without a return.
 
+use std::process::Command;
+
+use serde_json::Value;
+
 use crate::functions::{Program, next_line};
 use crate::live::live_tests;
 use crate::load;
@@ -8,6 +12,7 @@ use crate::tool::{Run, Tool};
 live_tests! {
     only_the_selected_calls_are_counted,
     a_call_that_does_not_return_is_counted,
+    a_call_that_has_not_returned_is_shown_with_its_age,
     returns_from_signal_handlers_are_counted_wherever_calls_are_paired,
     arguments_of_common_calls_have_the_names_of_their_values,
     a_call_is_printed_with_its_parameters_and_its_result,
@@ -95,6 +100,22 @@ fn only_the_selected_calls_are_counted() {
         let other = run.of("row").any(|row| row["syscall"] == "exit_group");
         assert_eq!(other, option == "--not", "{:?}", run.objects);
         run.is_complete();
+    }
+}
+
+fn a_call_that_has_not_returned_is_shown_with_its_age() {
+    for place in ["kernel", "user"] {
+        let run = Command::new(env!("CARGO_BIN_EXE_perilune"))
+            .args(["syscalls", "--where", place, "--duration", "1", "--json", "--", "sleep", "30"])
+            .output()
+            .expect("the built command runs");
+        let text = String::from_utf8_lossy(&run.stdout);
+        let rows = text.lines().filter_map(|line| serde_json::from_str(line).ok());
+        let open: Vec<Value> = rows.filter(|row: &Value| row["table"] == "in_progress").collect();
+        let [row] = &open[..] else { panic!("{place}: {text}") };
+        assert_eq!(row["syscall"], "clock_nanosleep", "{text}");
+        let age = row["for_ms"].as_f64().unwrap_or_else(|| panic!("{row}"));
+        assert!((500.0..1500.0).contains(&age), "{place}: {row}");
     }
 }
 

@@ -1,6 +1,7 @@
 //! The events that a budget thins: records of a part of them are written, or the kernel counts them
 //! for a part of the time.
 
+use super::controller::Controller;
 use crate::run::kernel_counts::KernelCounts;
 use crate::source::counting::switching::{ProgramRuns, SwitchedCounts};
 use crate::source::counts::Tally;
@@ -55,6 +56,13 @@ impl ThinnedEvents<'_> {
         match self.are_counted() {
             true => self.counts.switch(on),
             false => Ok(SwitchedCounts { at: self.live.switch_thinned(on), runs: Vec::new() }),
+        }
+    }
+
+    /// Sets the prices of the controller to what counting an event costs, if that was measured.
+    pub(super) fn reprice(&mut self, controller: &mut Controller) {
+        if let Some((ns, share)) = self.counts.take_price() {
+            controller.set_prices(controller.prices().scaled_to(ns, share));
         }
     }
 

@@ -11,6 +11,8 @@ use crate::sys::clock::monotonic_ns;
 use crate::sys::cpus::online_cpus;
 use crate::sys::machine::runnable_tasks;
 
+/// Time between two slices in which the price of counts is measured, which makes them slower.
+const PRICED_NS: u64 = 10_000_000_000;
 /// Time constant, in slices, of the moving average of runnable tasks.
 const CROWD_SLICES: f64 = 8.0;
 
@@ -70,6 +72,7 @@ impl BudgetKeeper {
         let off = events.switch(false)?;
         if events.are_counted() {
             self.counted_slice.end(&off);
+            events.reprice(&mut self.controller);
         }
         let live = &*events.live;
         events.measure_from(slices.ended(off.at, on_event_clock(live, next_report)));
@@ -146,6 +149,10 @@ impl BudgetKeeper {
             if events.are_counted() {
                 let start = || random(&mut self.seed) % one_in;
                 events.counts.count_one_in(one_in, start)?;
+                if monotonic_ns().saturating_sub(self.priced) >= PRICED_NS {
+                    self.priced = monotonic_ns();
+                    events.counts.measure_price();
+                }
             }
             let on = events.switch(true)?;
             events.measure_from(slices.began(on.at));
