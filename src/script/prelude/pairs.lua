@@ -346,7 +346,8 @@ end
 local function between(plan, start, finish, of)
   if type(of) ~= "table" then error(USAGE, 4) end
   local room = of.room
-  if room ~= nil and not (type(room) == "number" and room % 1 == 0 and room >= 1 and room <= 2 ^ 24) then
+  local is_number = type(room) == "number" and room % 1 == 0 and room >= 1 and room <= 2 ^ 24
+  if room ~= nil and not is_number then
     error("between: room is a whole number of starts from 1 to 16777216", 4)
   end
   plan.columns, plan.present, plan.wanted = #plan.parameters, {}, {}
