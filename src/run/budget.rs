@@ -150,7 +150,7 @@ impl BudgetKeeper {
     /// The kernel refuses to count.
     pub(super) fn look(
         &mut self,
-        events: ThinnedEvents<'_>,
+        events: &mut ThinnedEvents<'_>,
         source: &SourceRequest,
     ) -> anyhow::Result<()> {
         self.cpus = source.watched.len().max(1) as f64;
@@ -176,7 +176,7 @@ impl BudgetKeeper {
         let capacity = lasted * self.cpus;
         let load = Load { capacity, events: seen, samples: seen, ..Load::default() };
         if self.controller.decide(monotonic_ns() as f64, &load).is_some() {
-            self.thin(&events);
+            self.thin(events);
         }
         Ok(())
     }

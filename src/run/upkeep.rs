@@ -45,7 +45,7 @@ impl Upkeep {
     /// The kernel refuses to count.
     pub(super) fn look(&mut self, live: &mut Live, source: &SourceRequest) -> anyhow::Result<()> {
         let Some(budget) = &mut self.budget else { return Ok(()) };
-        budget.look(ThinnedEvents { live, counts: &mut self.counts }, source)
+        budget.look(&mut ThinnedEvents { live, counts: &mut self.counts }, source)
     }
 
     /// Begins with the run, when its events have been enabled.

@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Duration;
 
+use super::held_program::HeldProgram;
 use super::{Counting, OpenTable, word};
 use crate::bpf::thinning::RUN_WORDS;
 use crate::sys::clock::monotonic_ns;
@@ -34,7 +35,7 @@ impl Counting {
     /// Returns whether [`Counting::switch`] is possible.
     pub fn can_switch(&self) -> bool {
         let mut programs = self.tables.iter().flat_map(|table| &table.programs);
-        programs.all(|program| program.can_switch())
+        programs.all(HeldProgram::can_switch)
     }
 
     /// Detaches all programs, so that events cost next to nothing, or attaches them again. Returns
