@@ -42,8 +42,9 @@ return function(groups, opt, optional)
   end)
   for i = #stages - 1, 1, -1 do
     -- The bytes of an end are those of its start.
-    bytes:between(stages[i].starts, stages[i].ends, { threads = stages[i].threads,
-      age = opt.max_age, starts = true, room = ROOM })
+    local threads = stages[i].threads --[[@as boolean?]]
+    bytes:between(stages[i].starts, stages[i].ends, { threads = threads, age = opt.max_age,
+      starts = true, room = ROOM })
   end
   return function() return bytes, stacks end
 end

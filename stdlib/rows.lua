@@ -9,8 +9,8 @@ local rows = {}
 ---@param compute fun(row: any[]): number|string
 ---@return any[][]
 function rows.take(table, most, compute)
-  local list, next_row = {}, table:each()
-  local row = { next_row() }
+  local list, next_row = {}, table:each() ---@type any, function
+  local row = { next_row() } ---@type any[]
   while row[1] ~= nil and #list < most do
     row[#row + 1] = compute(row)
     list[#list + 1] = row

@@ -78,7 +78,8 @@ end
 ---@param ended fun(e: perilune.Record, since: number)
 ---@return fun(visit: fun(cpu: integer, tid: integer, since: number, prio: integer))
 function running.watch(ended)
-  local clock = evsel("cpu-clock", { freq = 10, exclude = { idle = true }, optional = true })
+  local options = { freq = 10, exclude = { idle = true }, optional = true }
+  local clock = evsel("cpu-clock", options) --[[@as perilune.Evsel?]]
   local leaves, comes, task, since, prio, samples = follow(ended, clock ~= nil)
   local watched = cpus()
   sched.watch_switches({}, leaves, comes)
