@@ -28,11 +28,16 @@ local m = monitor {
   },
 }
 
+local results ---@type function
+
 function m.init(opt)
   local enter, exit = calls_by_name.filter(opt.only, opt.not_)
   local function stage(event, filter)
     return { filter and ("%s/%s/"):format(event, filter) or event }
   end
-  measure({ stage("raw_syscalls:sys_enter", enter), stage("raw_syscalls:sys_exit", exit) }, opt)
+  local starts, ends = stage("raw_syscalls:sys_enter", enter), stage("raw_syscalls:sys_exit", exit)
+  results = measure({ starts, ends }, opt)
 end
+
+function m.deinit() return results() end
 return m

@@ -11,6 +11,8 @@ use crate::sys::clock::monotonic_ns;
 use crate::sys::cpus::online_cpus;
 use crate::sys::machine::runnable_tasks;
 
+/// Longest time between two looks at the number of events that are all counted.
+const COUNTED_MS: f64 = 50.0;
 /// Time between two slices in which the price of counts is measured, which makes them slower.
 const PRICED_NS: u64 = 10_000_000_000;
 /// Time constant, in slices, of the moving average of runnable tasks.
@@ -25,6 +27,7 @@ impl BudgetKeeper {
             Some(slices) if slices.is_on() || next_report > live.now() => {
                 slices.due().saturating_sub(monotonic_ns()) as f64 / 1e6
             }
+            None if self.are_counted => COUNTED_MS,
             _ => f64::INFINITY,
         }
     }
