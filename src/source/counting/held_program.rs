@@ -123,8 +123,9 @@ impl HeldProgram {
         programs.into_iter().map(|held| held.program.misses().unwrap_or(0)).sum()
     }
 
-    /// Returns how many events programs have missed, by role. All programs of an event miss it
-    /// together.
+    /// Returns how many events programs have missed, by role: the most that one program of an event
+    /// has missed. The programs of a perf event miss an event together; at a raw tracepoint each
+    /// misses its own, so that this is the least number of events.
     pub(super) fn missed_by_role<'a>(
         programs: impl IntoIterator<Item = &'a HeldProgram>,
     ) -> BTreeMap<u32, u64> {
