@@ -210,12 +210,25 @@ impl KernelCounts {
         if self.counting.has_user_chains() {
             host.expect_counted_chains();
         }
-        let begun = self.counting.begin().and_then(|()| self.pairs.begin());
-        begun.context("failed to start the counts in the kernel")
+        self.begin_together().context("failed to start the counts in the kernel")
+    }
+
+    /// Begins all counts and pairs at the same moment: to prepare each table takes milliseconds.
+    fn begin_together(&mut self) -> io::Result<()> {
+        self.pause(true)?;
+        self.counting.begin()?;
+        self.pairs.begin()?;
+        self.pause(false)
+    }
+
+    fn pause(&mut self, is_paused: bool) -> io::Result<()> {
+        self.counting.pause(is_paused)?;
+        self.pairs.pause(is_paused)
     }
 
     fn stop(&mut self) -> anyhow::Result<()> {
-        let stopped = self.counting.stop().and_then(|()| self.pairs.stop());
+        let paused = self.pause(true);
+        let stopped = paused.and_then(|()| self.counting.stop()).and_then(|()| self.pairs.stop());
         stopped.context("failed to stop the counts in the kernel")
     }
 
@@ -295,6 +308,9 @@ impl KernelCounts {
         if self.thinned.as_ref().is_some_and(|thinned| thinned.is_empty) {
             return Ok(());
         }
+        // All rows are those of the same interval.
+        let flipped = self.counting.flip().and_then(|()| self.pairs.flip());
+        flipped.context("failed to exchange the counts in the kernel")?;
         let (tables, thinned) = (&self.tables, &mut self.thinned);
         let added = self.counting.collect(known_ns, &mut |table, row| {
             let Some(table) = tables.get(table) else { return };

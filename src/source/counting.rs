@@ -206,6 +206,7 @@ impl Counting {
         known_ns: u64,
         each: &mut dyn FnMut(usize, &CountedRow<'_>),
     ) -> io::Result<()> {
+        self.flip()?;
         for (index, table) in self.tables.iter_mut().enumerate() {
             table.collect(known_ns, &mut |row| each(index, row))?;
         }
@@ -323,9 +324,6 @@ impl OpenTable {
     }
 
     fn collect(&mut self, known_ns: u64, each: &mut dyn FnMut(&CountedRow<'_>)) -> io::Result<()> {
-        if self.table.is_counting() {
-            self.add_spare()?;
-        }
         let index = self.table.turn()?;
         let OpenTable { reader, table, chains, .. } = self;
         if let Some(chains) = chains {

@@ -18,6 +18,9 @@ use std::rc::Rc;
 /// Half the width of the 95 % confidence interval, in standard deviations.
 const CONFIDENCE: f64 = 1.959_964;
 
+/// Events that a sample contains none of in one of 20 cases.
+const UNSEEN: f64 = 3.0;
+
 /// The weight of the event that is being handled, which aggregates of a run share.
 #[derive(Debug)]
 pub struct EventWeight {
@@ -31,6 +34,8 @@ pub struct EventWeight {
     stands_for: Cell<f64>,
     /// The share of the time of the traced tasks that events took in the slice.
     slowdown: Cell<f64>,
+    /// The number of events that one of the slice stands for.
+    each: Cell<f64>,
     /// Whether events are on in slices only.
     is_sliced: Cell<bool>,
 }
@@ -45,6 +50,7 @@ impl Default for EventWeight {
             is_sliced: Cell::new(false),
             stands_for: Cell::new(0.0),
             slowdown: Cell::new(0.0),
+            each: Cell::new(1.0),
         }
     }
 }
@@ -75,9 +81,10 @@ impl EventWeight {
         self.now.as_ptr()
     }
 
-    /// Begins with the records of a slice, which stands for this much time, and in which events
-    /// took the share `slowdown` of the time of the traced tasks.
-    pub fn begin_slice(&self, stands_for: f64, slowdown: f64) {
+    /// Begins with the records of a slice, which stands for this much time, in which events took the
+    /// share `slowdown` of the time of the traced tasks, and `each` event stands for so many.
+    pub fn begin_slice(&self, stands_for: f64, slowdown: f64, each: f64) {
+        self.each.set(each);
         self.slice.set(self.slice.get().saturating_add(1));
         self.stands_for.set(stands_for);
         self.slowdown.set(slowdown);
@@ -127,7 +134,7 @@ pub struct Variance {
     /// That of the slices before the last one.
     of_slices: f64,
     /// Number of the slice of the last record, 0 without one; the time that it stands for; and what
-    /// its records do.
+    /// its records do, or without one those outside of slices.
     slice: u32,
     stands_for: f64,
     current: f64,
@@ -144,6 +151,9 @@ impl Variance {
     pub fn add(&mut self, weight: &EventWeight, value: f64) {
         if !weight.is_sliced.get() {
             self.settled += value * value * variance_of(weight.get());
+            if self.slice == 0 {
+                self.current += value * weight.get();
+            }
             return;
         }
         if self.slice != weight.slice.get() {
@@ -185,6 +195,17 @@ impl Variance {
     fn difference(&self) -> f64 {
         let difference = self.current - self.before * self.stands_for;
         if difference.is_nan() { 0.0 } else { difference * difference / 2.0 }
+    }
+
+    /// Returns the variance of what slices may have missed, if they contain nothing of a row that
+    /// has events outside of them; `of_count` is the variance of its count. A row whose events would
+    /// be three in all slices has none in one of 20 cases.
+    pub fn unseen(&self, of_count: &Variance, weight: &EventWeight) -> f64 {
+        if self.slice > 0 || weight.slice.get() < weight.first.get() {
+            return 0.0;
+        }
+        let value = self.current / of_count.current.max(1.0);
+        (UNSEEN * weight.each.get() * value / CONFIDENCE).powi(2)
     }
 
     /// Returns the variance so far.

@@ -24,9 +24,6 @@ const SETTLING_PART: u64 = 5;
 const SHORTEST_NS: u64 = 1_000_000;
 /// How long before the next slice the records of one are read.
 const READ_NS: u64 = 5_000_000;
-/// How long nothing is counted in the kernel between the last slice, which stands for that time,
-/// too, and the time from which on everything is: the counts are read meanwhile.
-const LEAVING_NS: u64 = 15_000_000;
 /// Cycles of a report, at least, unless they would be shorter than the shortest.
 const REPORTED_CYCLES: u64 = 2;
 /// Cycles between two decisions.
@@ -88,19 +85,18 @@ pub(super) struct ReadSlice {
 }
 
 impl Slices {
-    /// Begins the first cycle, after events were switched off; with the time of the next report,
-    /// and the time between two. Events `are_counted` in the kernel, or recorded.
+    /// Begins the first cycle, after events were switched off, or with a slice if they
+    /// `are_counted` in the kernel; with the time between two reports.
     pub(super) fn begin(
         now: u64,
         one_in: u64,
         seed: u64,
-        report: (u64, u64),
+        interval: u64,
         are_counted: bool,
     ) -> Slices {
-        let (next_report, interval) = report;
         let state = SliceState::Off(now);
         let (shortest, usual) = match are_counted {
-            true => (COUNTED_CYCLE_NS, COUNTED_SLICE_NS),
+            true => (interval.clamp(CYCLE_NS, COUNTED_CYCLE_NS), COUNTED_SLICE_NS),
             false => (CYCLE_NS, SLICE_NS),
         };
         let longest = (interval / REPORTED_CYCLES).max(shortest);
@@ -118,8 +114,16 @@ impl Slices {
             cycles: 0,
             seed,
         };
-        slices.plan(now, next_report);
+        // Nothing is known of the time until the first slice, so that this begins at once.
+        if are_counted {
+            slices.state = SliceState::On(now, now + slices.length());
+        }
         slices
+    }
+
+    /// Returns whether events stay on after this slice.
+    pub(super) fn is_last(&self) -> bool {
+        self.is_last
     }
 
     /// Returns when the next edge is due.
@@ -188,7 +192,7 @@ impl Slices {
                     ended + (next - ended) / 2
                 }
             }
-            SliceState::Leaving => ended + if self.settles { 0 } else { LEAVING_NS },
+            SliceState::Leaving => ended,
             _ => return None,
         };
         self.unread = None;
@@ -290,7 +294,7 @@ mod tests {
     #[test]
     fn slices_stand_for_all_of_the_time_and_are_on_for_their_share() {
         for (one_in, late) in [(2, 0), (10, 0), (10, 8_000_000), (100, 3_000_000), (200, 100_000)] {
-            let mut slices = Slices::begin(0, one_in, 7, (SECOND, SECOND), false);
+            let mut slices = Slices::begin(0, one_in, 7, SECOND, false);
             let seen = run(&mut slices, 0, 100 * SECOND, late);
             let stand_for: f64 = seen.iter().map(|(.., slice)| slice.stands_for).sum();
             let by_length = seen
@@ -309,7 +313,7 @@ mod tests {
     #[test]
     fn the_slices_of_a_report_stand_for_its_time() {
         for (one_in, late) in [(10, 2_000_000), (2, 9_000_000), (200, 20_000_000)] {
-            let mut slices = Slices::begin(0, one_in, 7, (SECOND, SECOND), false);
+            let mut slices = Slices::begin(0, one_in, 7, SECOND, false);
             let seen = run(&mut slices, 0, 20 * SECOND, late);
             for second in 0..19 {
                 let of_report = seen.iter().filter(|(from, ..)| from / SECOND == second);
@@ -323,7 +327,7 @@ mod tests {
 
     #[test]
     fn slices_are_at_all_places_of_a_period() {
-        let mut slices = Slices::begin(0, 10, 3, (u64::MAX, u64::MAX), false);
+        let mut slices = Slices::begin(0, 10, 3, u64::MAX, false);
         let seen = run(&mut slices, 0, 1000 * SECOND, 100_000);
         let mut places = [0u32; 10];
         seen.iter().for_each(|(from, ..)| places[(from / 1_000_000 % 10) as usize] += 1);
@@ -333,7 +337,7 @@ mod tests {
 
     #[test]
     fn the_last_slice_stands_for_the_time_until_events_stay_on() {
-        let mut slices = Slices::begin(0, 10, 3, (SECOND, SECOND), false);
+        let mut slices = Slices::begin(0, 10, 3, SECOND, false);
         run(&mut slices, 0, 900_000_000, 0);
         assert!(slices.can_decide());
         slices.decided(20);
@@ -346,7 +350,7 @@ mod tests {
     #[test]
     fn the_slices_of_a_run_stand_for_it_whenever_it_ends() {
         let stands_for = |end: u64| {
-            let mut slices = Slices::begin(0, 20, 3, (u64::MAX, u64::MAX), false);
+            let mut slices = Slices::begin(0, 20, 3, u64::MAX, false);
             let seen = run(&mut slices, 0, end * 1_000_000, 0);
             seen.iter().map(|(.., slice)| slice.stands_for as u64).sum::<u64>() / 1_000_000
         };

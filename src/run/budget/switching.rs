@@ -72,7 +72,14 @@ impl BudgetKeeper {
         let Some(slices) = self.slices.as_mut().filter(|slices| slices.is_on()) else {
             return Ok(());
         };
-        let off = events.switch(false)?;
+        let off = match events.are_counted() && slices.is_last() {
+            // Each event counts from the end of the last slice on.
+            true => {
+                events.counts.count_one_in(1, || 0)?;
+                events.counts.begin_interval()?
+            }
+            false => events.switch(false)?,
+        };
         if events.are_counted() {
             self.counted_slice.end(&off);
             events.reprice(&mut self.controller);
@@ -104,14 +111,15 @@ impl BudgetKeeper {
         let mut stands_for = slice.expansion;
         if events.are_counted() {
             let (factor, error) = self.counted_slice.correction(&self.controller.prices(), crowd);
-            self.weight.begin_slice(slice.stands_for, error);
             stands_for *= self.counted_slice.one_in();
+            self.weight.begin_slice(slice.stands_for, error, stands_for * factor);
             let now = events.live.now();
             events.counts.collect_slice(host, now, stands_for * factor)?;
         } else {
             events.live.expand(slice.expansion);
-            self.weight.begin_slice(slice.stands_for, self.controller.slowdown(self.rate, crowd));
             stands_for *= self.controller.thinning().one_in as f64;
+            let slowdown = self.controller.slowdown(self.rate, crowd);
+            self.weight.begin_slice(slice.stands_for, slowdown, stands_for);
         }
         self.highest = self.highest.max(stands_for as u64);
         Ok(())
@@ -162,14 +170,13 @@ impl BudgetKeeper {
             self.counted_slice = CountingSlice::begin(on);
             return Ok(());
         }
-        if events.are_counted() {
-            events.counts.count_one_in(1, || 0)?;
-        }
         self.slices = None;
         self.weight.end_slices();
         events.live.expand(1.0);
         events.measure_from(0);
-        events.switch(true)?;
+        if !events.are_counted() {
+            events.switch(true)?;
+        }
         self.decided = self.reading(events, self.decided.own_ns);
         Ok(())
     }
@@ -192,22 +199,25 @@ impl BudgetKeeper {
         &mut self,
         host: &mut Host,
         events: &mut ThinnedEvents<'_>,
-        next_report: f64,
     ) -> anyhow::Result<()> {
         let one_in_time = self.controller.thinning().one_in_time;
         match &mut self.slices {
             Some(slices) => slices.decided(one_in_time),
             None if one_in_time > 1 => {
-                let off = events.switch(false)?;
                 let are_counted = events.are_counted();
-                if are_counted {
-                    // The counts so far stand for themselves.
+                let begun = if are_counted {
+                    // The first slice follows the counts so far, which stand for themselves.
+                    let on = events.counts.begin_interval()?;
+                    self.counted_slice = CountingSlice::begin(on.clone());
                     let now = events.live.now();
                     events.counts.collect_slice(host, now, 1.0)?;
-                }
-                let report = (on_event_clock(events.live, next_report), self.interval as u64);
-                self.slices =
-                    Some(Slices::begin(off.at, one_in_time, self.seed, report, are_counted));
+                    on.at
+                } else {
+                    events.switch(false)?.at
+                };
+                let interval = self.interval as u64;
+                let slices = Slices::begin(begun, one_in_time, self.seed, interval, are_counted);
+                self.slices = Some(slices);
                 self.slice_ended = events.live.now();
             }
             None => {}

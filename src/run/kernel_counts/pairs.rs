@@ -63,6 +63,16 @@ impl KernelPairs {
         self.pairs.begin()
     }
 
+    /// Lets programs measure nothing, or again.
+    pub(super) fn pause(&mut self, is_paused: bool) -> io::Result<()> {
+        self.pairs.pause(is_paused)
+    }
+
+    /// Lets the rows of the next interval begin.
+    pub(super) fn flip(&mut self) -> io::Result<()> {
+        self.pairs.flip()
+    }
+
     /// Creates the maps of the next interval.
     pub(super) fn prepare_next(&mut self) -> io::Result<()> {
         self.pairs.prepare_next()

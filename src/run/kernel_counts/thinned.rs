@@ -232,7 +232,7 @@ impl KernelCounts {
         }
     }
 
-    /// Lets one event in N count from now on; counts must be off.
+    /// Lets one event in N count from now on. Counts must be off, or some runs are not counted.
     ///
     /// # Errors
     /// The kernel refuses the call.
@@ -255,6 +255,15 @@ impl KernelCounts {
             thinned.is_empty &= thinned.is_off;
         }
         self.counting.switch(on).context("failed to switch the counts in the kernel")
+    }
+
+    /// Lets the counts of an interval begin, and returns the moment; [`KernelCounts::collect_slice`]
+    /// then adds those before it.
+    ///
+    /// # Errors
+    /// The kernel refuses the call.
+    pub(in crate::run) fn begin_interval(&mut self) -> anyhow::Result<SwitchedCounts> {
+        self.counting.begin_interval().context("failed to exchange the counts in the kernel")
     }
 
     /// Adds the counts of a slice of time, in which each event stands for `weight` events.

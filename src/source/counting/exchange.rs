@@ -44,6 +44,8 @@ pub(super) struct ExchangedTable {
     is_counting: bool,
     /// Whether programs use neither map for the moment.
     is_paused: bool,
+    /// The index of the map that programs no longer use, until it is read.
+    left: Option<u32>,
     key_bytes: usize,
     value_bytes: usize,
     /// Bytes that each key takes in other maps.
@@ -83,6 +85,7 @@ impl ExchangedTable {
             added_before: [0; 2],
             is_counting: false,
             is_paused: false,
+            left: None,
             key_bytes,
             value_bytes,
             beside,
@@ -152,18 +155,26 @@ impl ExchangedTable {
         self.take(index, each)
     }
 
-    /// Exchanges the maps. Returns the index of the one that no program uses any more.
-    pub(super) fn turn(&mut self) -> io::Result<u32> {
-        let index = self.index;
-        if self.is_counting {
+    /// Lets programs that begin from now on use the other map.
+    pub(super) fn flip(&mut self) -> io::Result<()> {
+        if self.is_counting && self.left.is_none() {
             self.add_spare()?;
-            self.index = 1 - index;
+            self.left = Some(self.index);
+            self.index = 1 - self.index;
             self.pause(self.is_paused)?;
-            // The old map again, only to wait for the programs that use it.
-            self.slots.set(index, &self.map)?;
-            if let Some(spare) = self.spare.as_mut() {
-                std::mem::swap(spare, &mut self.map);
-            }
+        }
+        Ok(())
+    }
+
+    /// Exchanges the maps, unless [`ExchangedTable::flip`] has begun to. Returns the index of the one
+    /// that no program uses any more.
+    pub(super) fn turn(&mut self) -> io::Result<u32> {
+        self.flip()?;
+        let Some(index) = self.left.take() else { return Ok(self.index) };
+        // The old map again, only to wait for the programs that use it.
+        self.slots.set(index, &self.map)?;
+        if let Some(spare) = self.spare.as_mut() {
+            std::mem::swap(spare, &mut self.map);
         }
         Ok(index)
     }

@@ -121,6 +121,25 @@ impl Pairs {
         self.tables.iter_mut().try_for_each(|pairs| pairs.table.begin())
     }
 
+    /// Lets programs measure nothing, or again. Programs that run continue.
+    ///
+    /// # Errors
+    /// The kernel refuses the call.
+    pub fn pause(&mut self, is_paused: bool) -> io::Result<()> {
+        self.tables.iter_mut().try_for_each(|pairs| pairs.table.pause(is_paused))
+    }
+
+    /// Lets all tables use their other maps: [`Pairs::collect`] then passes the rows until now.
+    ///
+    /// # Errors
+    /// The kernel refuses a map or the call.
+    pub fn flip(&mut self) -> io::Result<()> {
+        if self.tables.iter().all(|pairs| pairs.table.is_counting()) {
+            self.prepare_next()?;
+        }
+        self.tables.iter_mut().try_for_each(|pairs| pairs.table.flip())
+    }
+
     /// Creates the maps of the next interval, once the run has begun: that takes some milliseconds.
     ///
     /// # Errors
@@ -143,6 +162,7 @@ impl Pairs {
     /// # Errors
     /// The kernel refuses the call.
     pub fn collect(&mut self, each: &mut dyn FnMut(usize, &PairRow<'_>)) -> io::Result<()> {
+        self.flip()?;
         for (index, pairs) in self.tables.iter_mut().enumerate() {
             pairs.collect(&mut |row| each(index, row))?;
         }

@@ -60,6 +60,35 @@ impl Counting {
         Ok(SwitchedCounts { at, runs })
     }
 
+    /// Lets all tables begin an interval at the same moment, which [`Counting::collect`] would do
+    /// itself; it then passes the interval before. Returns the moment.
+    ///
+    /// # Errors
+    /// The kernel refuses a map or the call.
+    pub fn begin_interval(&mut self) -> io::Result<SwitchedCounts> {
+        self.flip()?;
+        Ok(SwitchedCounts { at: monotonic_ns(), runs: self.runs_by_cpu()? })
+    }
+
+    /// Lets programs count nothing, or again. Programs that run continue.
+    ///
+    /// # Errors
+    /// The kernel refuses the call.
+    pub fn pause(&mut self, is_paused: bool) -> io::Result<()> {
+        self.tables.iter_mut().try_for_each(|table| table.table.pause(is_paused))
+    }
+
+    /// Lets all tables use their other maps: [`Counting::collect`] then passes the counts until now.
+    ///
+    /// # Errors
+    /// The kernel refuses a map or the call.
+    pub fn flip(&mut self) -> io::Result<()> {
+        if self.tables.iter().all(|table| table.table.is_counting()) {
+            self.prepare_next()?;
+        }
+        self.tables.iter_mut().try_for_each(|table| table.table.flip())
+    }
+
     fn attach(&mut self, on: bool) -> io::Result<()> {
         let attached = self.tables.iter_mut().try_for_each(|table| table.attach(on));
         attached.map_err(|why| io::Error::from_raw_os_error(why.errno))

@@ -127,7 +127,8 @@ pub struct KvVariances<'a> {
 impl<'a> KvVariances<'a> {
     /// Returns the variance of the count, or from 1 on that of a sum; None if it is exact.
     pub fn get(&self, at: usize) -> Option<f64> {
-        Some(self.of.get(at)?.value(self.weight?))
+        let (of, weight) = (self.of.get(at)?, self.weight?);
+        Some(of.value(weight) + of.unseen(self.of.first()?, weight))
     }
 
     /// Returns how many there are.

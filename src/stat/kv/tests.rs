@@ -198,7 +198,7 @@ fn a_row_of_events_stands_for_the_weight_of_each() {
     kv.add_row(Some(&number(7)), 100, &sums(300), None);
     // Two slices of 10 ms, each of which stands for 25.
     for (count, sum) in [(10, 41), (12, 48)] {
-        weight.begin_slice(25e6, 0.1);
+        weight.begin_slice(25e6, 0.1, 2.5);
         weight.set(2.5);
         kv.add_row(Some(&number(7)), count, &sums(sum), None);
         kv.add_row(None, 2, &sums(4), None);

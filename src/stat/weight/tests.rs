@@ -63,7 +63,7 @@ fn estimates_of_slices_are_within_their_errors_as_often_as_stated() {
                 truth += events;
                 let place = part % one_in_time;
                 if place == 0 {
-                    weight.begin_slice(10.0, 0.0);
+                    weight.begin_slice(10.0, 0.0, 1.0);
                     weight.set(one_in * f64::from(one_in_time));
                     for _ in 0..(events / one_in) as u32 {
                         variance.add(&weight, 1.0);
@@ -85,7 +85,7 @@ fn slices_without_a_record_count_as_well() {
     weight.set(10.0);
     let mut variance = Variance::default();
     for slice in 1..=9 {
-        weight.begin_slice(5.0, 0.0);
+        weight.begin_slice(5.0, 0.0, 1.0);
         if slice == 4 || slice == 5 {
             variance.add(&weight, 2.0);
         }
@@ -94,9 +94,9 @@ fn slices_without_a_record_count_as_well() {
     let widened = (student(5.0) / CONFIDENCE).powi(2) * 9.0 / 8.0;
     assert_eq!(variance.value(&weight), 400.0 * widened);
     let mut rare = Variance::default();
-    weight.begin_slice(5.0, 0.0);
+    weight.begin_slice(5.0, 0.0, 1.0);
     rare.add(&weight, 1.0);
-    weight.begin_slice(5.0, 0.0);
+    weight.begin_slice(5.0, 0.0, 1.0);
     assert!(rare.value(&weight) >= 100.0, "all of it is uncertain");
 }
 
@@ -105,7 +105,7 @@ fn slices_of_one_rate_have_no_error_whatever_they_stand_for() {
     let weight = EventWeight::default();
     let mut variance = Variance::default();
     for stands_for in [10.0, 5.0, 15.0, 10.0] {
-        weight.begin_slice(stands_for, 0.0);
+        weight.begin_slice(stands_for, 0.0, 1.0);
         weight.set(stands_for);
         (0..8).for_each(|_| variance.add(&weight, 1.0));
     }
@@ -113,7 +113,7 @@ fn slices_of_one_rate_have_no_error_whatever_they_stand_for() {
     weight.begin_interval();
     let mut next = Variance::default();
     for _ in 0..2 {
-        weight.begin_slice(10.0, 0.0);
+        weight.begin_slice(10.0, 0.0, 1.0);
         weight.set(20.0);
         (0..8).for_each(|_| next.add(&weight, 1.0));
     }
@@ -130,7 +130,7 @@ fn errors_of_the_same_time_add_up_in_slices() {
     let mut sum = one;
     sum.merge_same_time(&other, &weight);
     assert_eq!(sum.value(&weight), 12.0);
-    weight.begin_slice(5.0, 0.0);
+    weight.begin_slice(5.0, 0.0, 1.0);
     one.merge_same_time(&other, &weight);
     assert!((one.value(&weight) - 24.0).abs() < 1e-9, "{one:?}");
 }
@@ -141,7 +141,7 @@ fn errors_cover_what_is_missing_while_tasks_are_slower() {
     weight.set(10.0);
     let mut variance = Variance::default();
     for _ in 0..20 {
-        weight.begin_slice(5.0, 0.08);
+        weight.begin_slice(5.0, 0.08, 1.0);
         (0..10).for_each(|_| variance.add(&weight, 1.0));
     }
     let error = error_of(variance.value(&weight));
@@ -152,7 +152,7 @@ fn errors_cover_what_is_missing_while_tasks_are_slower() {
 fn a_single_slice_shows_nothing_of_its_error() {
     let weight = EventWeight::default();
     weight.set(10.0);
-    weight.begin_slice(5.0, 0.0);
+    weight.begin_slice(5.0, 0.0, 1.0);
     let mut variance = Variance::default();
     (0..7).for_each(|_| variance.add(&weight, 1.0));
     assert_eq!(variance.value(&weight), 4900.0);
