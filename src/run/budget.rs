@@ -197,7 +197,7 @@ impl BudgetKeeper {
         self.begin = CostReading { at, own_ns, tally, calls: events.system_calls(), off };
         self.counted = events.by_cpu();
         (self.decided, self.learned) = (self.begin, self.begin);
-        self.slice(host, &mut events)
+        self.slice(host, &mut events, schedule.report_or_end())
     }
 
     /// Decides anew how far events are thinned, after a drain; `next_report` is the time of the
@@ -211,13 +211,18 @@ impl BudgetKeeper {
         mut events: ThinnedEvents<'_>,
         next_report: f64,
     ) -> anyhow::Result<bool> {
-        let exceeds = self.decide(host, &mut events)?;
+        let exceeds = self.decide(host, &mut events, next_report)?;
         self.switch_on_if_due(&mut events, next_report)?;
         Ok(exceeds)
     }
 
     /// Decides, if a decision is due. Returns whether the run must end.
-    fn decide(&mut self, host: &mut Host, events: &mut ThinnedEvents<'_>) -> anyhow::Result<bool> {
+    fn decide(
+        &mut self,
+        host: &mut Host,
+        events: &mut ThinnedEvents<'_>,
+        next_report: f64,
+    ) -> anyhow::Result<bool> {
         let now = monotonic_ns();
         let since = now.saturating_sub(self.decided.at);
         match &self.slices {
@@ -261,7 +266,7 @@ impl BudgetKeeper {
         if changed.is_some() || reroll {
             self.thin(events);
         }
-        self.slice(host, events)?;
+        self.slice(host, events, next_report)?;
         self.warn(host.context());
         Ok(false)
     }

@@ -81,8 +81,8 @@ impl EventWeight {
         self.now.as_ptr()
     }
 
-    /// Begins with the records of a slice, which stands for this much time, in which events took the
-    /// share `slowdown` of the time of the traced tasks, and `each` event stands for so many.
+    /// Begins with the records of a slice, which stands for this much time, in which events took
+    /// the share `slowdown` of the time of the traced tasks, and `each` event stands for so many.
     pub fn begin_slice(&self, stands_for: f64, slowdown: f64, each: f64) {
         self.each.set(each);
         self.slice.set(self.slice.get().saturating_add(1));
@@ -198,8 +198,8 @@ impl Variance {
     }
 
     /// Returns the variance of what slices may have missed, if they contain nothing of a row that
-    /// has events outside of them; `of_count` is the variance of its count. A row whose events would
-    /// be three in all slices has none in one of 20 cases.
+    /// has events outside of them; `of_count` is the variance of its count. A row with three events
+    /// in all slices, as a mean, has none in one of 20 cases.
     pub fn unseen(&self, of_count: &Variance, weight: &EventWeight) -> f64 {
         if self.slice > 0 || weight.slice.get() < weight.first.get() {
             return 0.0;

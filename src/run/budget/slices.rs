@@ -86,14 +86,15 @@ pub(super) struct ReadSlice {
 
 impl Slices {
     /// Begins the first cycle, after events were switched off, or with a slice if they
-    /// `are_counted` in the kernel; with the time between two reports.
+    /// `are_counted` in the kernel; with the time of the next report, and the time between two.
     pub(super) fn begin(
         now: u64,
         one_in: u64,
         seed: u64,
-        interval: u64,
+        report: (u64, u64),
         are_counted: bool,
     ) -> Slices {
+        let (next_report, interval) = report;
         let state = SliceState::Off(now);
         let (shortest, usual) = match are_counted {
             true => (interval.clamp(CYCLE_NS, COUNTED_CYCLE_NS), COUNTED_SLICE_NS),
@@ -114,9 +115,10 @@ impl Slices {
             cycles: 0,
             seed,
         };
-        // Nothing is known of the time until the first slice, so that this begins at once.
         if are_counted {
             slices.state = SliceState::On(now, now + slices.length());
+        } else {
+            slices.plan(now, next_report);
         }
         slices
     }
@@ -294,7 +296,7 @@ mod tests {
     #[test]
     fn slices_stand_for_all_of_the_time_and_are_on_for_their_share() {
         for (one_in, late) in [(2, 0), (10, 0), (10, 8_000_000), (100, 3_000_000), (200, 100_000)] {
-            let mut slices = Slices::begin(0, one_in, 7, SECOND, false);
+            let mut slices = Slices::begin(0, one_in, 7, (SECOND, SECOND), false);
             let seen = run(&mut slices, 0, 100 * SECOND, late);
             let stand_for: f64 = seen.iter().map(|(.., slice)| slice.stands_for).sum();
             let by_length = seen
@@ -313,7 +315,7 @@ mod tests {
     #[test]
     fn the_slices_of_a_report_stand_for_its_time() {
         for (one_in, late) in [(10, 2_000_000), (2, 9_000_000), (200, 20_000_000)] {
-            let mut slices = Slices::begin(0, one_in, 7, SECOND, false);
+            let mut slices = Slices::begin(0, one_in, 7, (SECOND, SECOND), false);
             let seen = run(&mut slices, 0, 20 * SECOND, late);
             for second in 0..19 {
                 let of_report = seen.iter().filter(|(from, ..)| from / SECOND == second);
@@ -326,8 +328,24 @@ mod tests {
     }
 
     #[test]
+    fn slices_of_counts_follow_the_counts_of_each_event_and_end_with_them() {
+        let mut slices = Slices::begin(5, 10, 7, (SECOND, SECOND), true);
+        assert!(slices.is_on() && slices.due() == 5 + COUNTED_SLICE_NS);
+        assert_eq!(slices.ended(5 + COUNTED_SLICE_NS, SECOND), 5, "all of it is measured");
+        let seen = run(&mut slices, 5 + COUNTED_SLICE_NS, 900_000_000, 0);
+        assert!((3..=5).contains(&seen.len()), "{seen:?}");
+        assert!(slices.can_decide());
+        slices.decided(1);
+        assert!(slices.is_last());
+        // In short intervals, too, each has a slice.
+        let mut short = Slices::begin(0, 10, 7, (100_000_000, 100_000_000), true);
+        assert_eq!(short.length(), CYCLE_NS / 10);
+        short.ended(short.due(), 100_000_000);
+    }
+
+    #[test]
     fn slices_are_at_all_places_of_a_period() {
-        let mut slices = Slices::begin(0, 10, 3, u64::MAX, false);
+        let mut slices = Slices::begin(0, 10, 3, (u64::MAX, u64::MAX), false);
         let seen = run(&mut slices, 0, 1000 * SECOND, 100_000);
         let mut places = [0u32; 10];
         seen.iter().for_each(|(from, ..)| places[(from / 1_000_000 % 10) as usize] += 1);
@@ -337,7 +355,7 @@ mod tests {
 
     #[test]
     fn the_last_slice_stands_for_the_time_until_events_stay_on() {
-        let mut slices = Slices::begin(0, 10, 3, SECOND, false);
+        let mut slices = Slices::begin(0, 10, 3, (SECOND, SECOND), false);
         run(&mut slices, 0, 900_000_000, 0);
         assert!(slices.can_decide());
         slices.decided(20);
@@ -350,7 +368,7 @@ mod tests {
     #[test]
     fn the_slices_of_a_run_stand_for_it_whenever_it_ends() {
         let stands_for = |end: u64| {
-            let mut slices = Slices::begin(0, 20, 3, u64::MAX, false);
+            let mut slices = Slices::begin(0, 20, 3, (u64::MAX, u64::MAX), false);
             let seen = run(&mut slices, 0, end * 1_000_000, 0);
             seen.iter().map(|(.., slice)| slice.stands_for as u64).sum::<u64>() / 1_000_000
         };

@@ -199,6 +199,7 @@ impl BudgetKeeper {
         &mut self,
         host: &mut Host,
         events: &mut ThinnedEvents<'_>,
+        next_report: f64,
     ) -> anyhow::Result<()> {
         let one_in_time = self.controller.thinning().one_in_time;
         match &mut self.slices {
@@ -215,8 +216,8 @@ impl BudgetKeeper {
                 } else {
                     events.switch(false)?.at
                 };
-                let interval = self.interval as u64;
-                let slices = Slices::begin(begun, one_in_time, self.seed, interval, are_counted);
+                let report = (on_event_clock(events.live, next_report), self.interval as u64);
+                let slices = Slices::begin(begun, one_in_time, self.seed, report, are_counted);
                 self.slices = Some(slices);
                 self.slice_ended = events.live.now();
             }

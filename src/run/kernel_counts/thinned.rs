@@ -257,8 +257,8 @@ impl KernelCounts {
         self.counting.switch(on).context("failed to switch the counts in the kernel")
     }
 
-    /// Lets the counts of an interval begin, and returns the moment; [`KernelCounts::collect_slice`]
-    /// then adds those before it.
+    /// Lets the counts of an interval begin, and returns the moment.
+    /// [`KernelCounts::collect_slice`] then adds those before it.
     ///
     /// # Errors
     /// The kernel refuses the call.

@@ -166,8 +166,8 @@ impl ExchangedTable {
         Ok(())
     }
 
-    /// Exchanges the maps, unless [`ExchangedTable::flip`] has begun to. Returns the index of the one
-    /// that no program uses any more.
+    /// Exchanges the maps, unless [`ExchangedTable::flip`] has begun to. Returns the index of the
+    /// one that no program uses any more.
     pub(super) fn turn(&mut self) -> io::Result<u32> {
         self.flip()?;
         let Some(index) = self.left.take() else { return Ok(self.index) };

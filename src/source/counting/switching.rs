@@ -78,7 +78,8 @@ impl Counting {
         self.tables.iter_mut().try_for_each(|table| table.table.pause(is_paused))
     }
 
-    /// Lets all tables use their other maps: [`Counting::collect`] then passes the counts until now.
+    /// Lets all tables use their other maps: [`Counting::collect`] then passes the counts until
+    /// now.
     ///
     /// # Errors
     /// The kernel refuses a map or the call.

@@ -3,7 +3,7 @@
 use super::*;
 use crate::base::report::cell::Cell;
 use crate::stat::leaf::Leaf as _;
-use crate::stat::weight::EventWeight;
+use crate::stat::weight::{EventWeight, error_of};
 use crate::stat::word::WordContent;
 use proptest::prelude::*;
 
@@ -211,4 +211,25 @@ fn a_row_of_events_stands_for_the_weight_of_each() {
     assert!((deviation - slowed - slices).abs() < 0.1, "{deviation}");
     assert_eq!((kv.folded().count, kv.folded().keys, kv.evicted()), (10, 4, 4));
     assert!(kv.folded_variances().get(0).unwrap() > 0.0);
+}
+
+#[test]
+fn a_row_that_slices_have_not_seen_has_an_error() {
+    let (mut kv, weight) = estimated(1, 1 << 20);
+    for key in [1, 2] {
+        kv.add_row(Some(&number(key)), 4, &[Sum::whole(20)], None);
+    }
+    assert_eq!(all(kv.rows().next().unwrap().variances), [0.0, 0.0], "no slice yet");
+    weight.begin_slice(25e6, 0.0, 50.0);
+    weight.set(50.0);
+    kv.add_row(Some(&number(2)), 1, &[Sum::whole(5)], None);
+    let errors = |row: KvRow<'_>| row.variances.values().map(error_of).collect::<Vec<_>>();
+    let rows: Vec<_> = kv.rows().map(errors).collect();
+    assert!((rows[0][0] - 150.0).abs() < 1e-6, "three events of the slice: {rows:?}");
+    assert!((rows[0][1] - 750.0).abs() < 1e-6, "with the mean value: {rows:?}");
+    weight.set(1.0);
+    kv.clear();
+    weight.begin_interval();
+    kv.add_row(Some(&number(1)), 4, &[Sum::whole(20)], None);
+    assert_eq!(all(kv.rows().next().unwrap().variances), [0.0, 0.0], "an interval of its own");
 }
