@@ -53,11 +53,13 @@ local function measure(groups, opt)
       { unpaired, at = "single", where = began, key = { "id", "1" } },
     },
   })
+  -- A thread that executes a program may continue under another number.
+  local execs = { [number_of "execve"] = true, [number_of "execveat"] = true }
   -- On a whole machine, most tasks are in a call: they wait.
   local columns = per_thread() and { "tid", { "syscall", syscall_name } }
   return function()
     return calls, errors, unpaired, columns and still_open.report("in progress", columns, open,
-      function(tid, call) return { tid, call.same } end) or nil
+      function(tid, call) return not execs[call.same] and { tid, call.same } or nil end) or nil
   end
 end
 
