@@ -228,6 +228,7 @@ fn a_row_that_slices_have_not_seen_has_an_error() {
     assert!((rows[0][0] - 150.0).abs() < 1e-6, "three events of the slice: {rows:?}");
     assert!((rows[0][1] - 750.0).abs() < 1e-6, "with the mean value: {rows:?}");
     weight.set(1.0);
+    weight.end_slices();
     kv.clear();
     weight.begin_interval();
     kv.add_row(Some(&number(1)), 4, &[Sum::whole(20)], None);
