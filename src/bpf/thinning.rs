@@ -4,16 +4,17 @@ use super::assembler::BpfRegister::*;
 use super::assembler::{AccessSize, Assembler, JumpIf};
 use super::map_access::look_up;
 
-/// The words with which a program counts one event in N: runs so far, runs until the next one that
-/// counts, N (0 counts as 1), and runs that counted.
-pub const RUN_WORDS: usize = 4;
+/// The size of what a program needs to count one event in N, in words of 8 bytes: runs so far, runs
+/// until the next one that counts, N (0 counts as 1), and runs that counted.
+pub const RUN_BYTES: usize = 32;
 const RUNS_AT: i16 = 0;
 const LEFT_AT: i16 = 8;
 const PERIOD_AT: i16 = 16;
-const COUNTED_AT: i16 = 24;
+/// Where the runs are that counted.
+pub const COUNTED_AT: i16 = 24;
 
 /// Returns instructions in front of a program that count its runs in `runs`, an array per CPU of
-/// [`RUN_WORDS`], and end all runs but one in N. R1 is that of the program, R0 and R2 to R6 are
+/// [`RUN_BYTES`], and end all runs but one in N. R1 is that of the program, R0 and R2 to R6 are
 /// overwritten.
 pub fn one_in(runs: i32) -> Option<Vec<u64>> {
     let mut code = Assembler::default();

@@ -30,7 +30,7 @@ use crate::bpf::integer::{IntegerNode, IntegerWidth};
 use crate::bpf::key::{KeyPart, KeyShape};
 use crate::bpf::record_text::RecordText;
 use crate::bpf::task_scope::TaskScope;
-use crate::bpf::thinning::one_in;
+use crate::bpf::thinning::{RUN_BYTES, one_in};
 use crate::event::filter::BoundFilter;
 use crate::event::kind::Event;
 use crate::event::raw_tracepoint::RawTracepoint;
@@ -281,14 +281,14 @@ impl OpenTable {
         let layout = &table.layout;
         let mut open = OpenTable::create(layout, scope)?;
         if is_switched {
-            open.runs = Some(BpfMap::create(BpfMapType::PerCpuArray, OpenTable::RUN_BYTES, 1)?);
+            open.runs = Some(BpfMap::create(BpfMapType::PerCpuArray, RUN_BYTES, 1)?);
         }
+        let thinning = open.runs.as_ref().map(|runs| one_in(runs.number()));
+        let first = thinning.unwrap_or_else(|| Some(vec![])).ok_or_else(|| refused(libc::E2BIG))?;
         let programs = table.roles.iter().map(|role| {
             let code = open.program(layout, &role.counted, &role.filters)?;
-            let first = open.runs.as_ref().map(|runs| one_in(runs.number()).unwrap_or_default());
-            let (role, event, place, first) =
-                (role.role, &*role.event, &role.place, first.unwrap_or_default());
-            Ok(UnattachedProgram { code, first, role, event, place })
+            let (first, event, place) = (first.clone(), &*role.event, &role.place);
+            Ok(UnattachedProgram { code, first, role: role.role, event, place })
         });
         let programs = programs.collect::<Result<Vec<_>, Refusal>>()?;
         open.programs = HeldProgram::attach_all(&programs, cpu)?;

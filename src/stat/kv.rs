@@ -148,16 +148,15 @@ impl Kv {
     pub fn add_row(&mut self, key: Option<&[Word]>, count: u64, sums: &[Sum], name: Option<u32>) {
         let row = key.map(|key| self.row(key));
         let estimated = self.estimate_row(row, count, sums);
+        let (events, sums) = estimated.as_ref().map_or((count, sums), |of| (of.0, &of.1[..]));
         let Some(row) = row else {
             self.folded.keys += count;
             self.evicted += count;
-            let (count, sums) = estimated.as_ref().map_or((count, sums), |of| (of.0, &of.1[..]));
-            self.folded.count += count;
+            self.folded.count += events;
             return self.folded.sums.iter_mut().zip(sums).for_each(|(into, sum)| into.merge(sum));
         };
-        let (count, sums) = estimated.as_ref().map_or((count, sums), |of| (of.0, &of.1[..]));
         if let Some(into) = self.counts.get_mut(row) {
-            *into += count;
+            *into += events;
         }
         let into = self.sums.iter_mut().skip(row * self.shape.sums);
         into.zip(sums).for_each(|(into, sum)| into.merge(sum));

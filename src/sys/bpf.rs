@@ -112,6 +112,14 @@ pub struct MeasuredRuns {
 }
 
 impl MeasuredRuns {
+    /// Returns the runs since an earlier time.
+    pub fn since(self, before: MeasuredRuns) -> MeasuredRuns {
+        MeasuredRuns {
+            runs: self.runs.saturating_sub(before.runs),
+            ns: self.ns.saturating_sub(before.ns),
+        }
+    }
+
     /// Returns the sum of two.
     pub fn plus(self, other: MeasuredRuns) -> MeasuredRuns {
         MeasuredRuns { runs: self.runs + other.runs, ns: self.ns + other.ns }

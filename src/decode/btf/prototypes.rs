@@ -100,7 +100,7 @@ impl BtfTypes {
         Some(TracepointType { id, arguments: arguments.collect::<Option<_>>()? })
     }
 
-    /// Returns the names and values of an enumeration of 4 bytes; none if there is no such one.
+    /// Returns the names and values of an enumeration of 4 bytes; empty if there is none.
     pub fn enumeration(&self, name: &str) -> Vec<(&[u8], i32)> {
         let member = |id: u32, index: usize| {
             let at = 12 + 8 * index;

@@ -27,18 +27,14 @@ impl CountingSlice {
     /// Ends the slice.
     pub(super) fn end(&mut self, off: &SwitchedCounts) {
         self.lasted = off.at.saturating_sub(self.begun.at) as f64;
-        let since = |(end, begin): (&ProgramRuns, &ProgramRuns)| ProgramRuns {
-            all: end.all.saturating_sub(begin.all),
-            counted: end.counted.saturating_sub(begin.counted),
-        };
-        self.runs = off.runs.iter().zip(&self.begun.runs).map(since).collect();
+        let of_cpus = off.runs.iter().zip(&self.begun.runs);
+        self.runs = of_cpus.map(|(end, begin)| end.since(*begin)).collect();
     }
 
     /// Returns how many events each counted one stands for in the slice.
     pub(super) fn one_in(&self) -> f64 {
-        let sum = |of: fn(&ProgramRuns) -> u64| self.runs.iter().map(of).sum::<u64>() as f64;
-        let (all, counted) = (sum(|runs| runs.all), sum(|runs| runs.counted));
-        if counted > 0.0 { all / counted } else { 1.0 }
+        let sum = ProgramRuns::sum(&self.runs);
+        if sum.counted > 0 { sum.all as f64 / sum.counted as f64 } else { 1.0 }
     }
 
     /// Returns how many times as many events there are at other times as in the slice, and the
@@ -57,7 +53,7 @@ impl CountingSlice {
     /// Returns the share of the time of its CPU that counting took, as a mean over the events: one
     /// on a busy CPU belongs to a task that is slower.
     fn cost(&self, prices: &Prices) -> f64 {
-        let all: u64 = self.runs.iter().map(|runs| runs.all).sum();
+        let all = ProgramRuns::sum(&self.runs).all;
         let of_cpu = |runs: &ProgramRuns| {
             let skipped = runs.all.saturating_sub(runs.counted) as f64 * prices.skipped;
             runs.all as f64 * (skipped + runs.counted as f64 * prices.record)

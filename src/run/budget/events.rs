@@ -26,13 +26,8 @@ impl ThinnedEvents<'_> {
         if !self.are_counted() {
             return self.live.tally();
         }
-        let runs = self.counts.runs_by_cpu();
-        let add = |sum: Tally, runs: &ProgramRuns| Tally {
-            events: sum.events + runs.all,
-            samples: sum.samples + runs.counted,
-            ..sum
-        };
-        runs.iter().fold(Tally::default(), add)
+        let ProgramRuns { all, counted } = ProgramRuns::sum(&self.counts.runs_by_cpu());
+        Tally { events: all, samples: counted, ..Tally::default() }
     }
 
     /// Returns the events so far, by CPU.

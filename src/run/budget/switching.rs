@@ -155,9 +155,9 @@ impl BudgetKeeper {
         let due = slices.edge(monotonic_ns()).filter(|_| is_handled);
         let Some(edge) = due else { return Ok(()) };
         if edge == SliceEdge::Begin {
-            let choices = primes::<3>(self.controller.thinning().one_in);
-            let one_in = choices[random(&mut self.seed) as usize % choices.len()];
             if events.are_counted() {
+                let choices = primes::<3>(self.controller.thinning().one_in);
+                let one_in = choices[random(&mut self.seed) as usize % choices.len()];
                 let start = || random(&mut self.seed) % one_in;
                 events.counts.count_one_in(one_in, start)?;
                 if monotonic_ns().saturating_sub(self.priced) >= PRICED_NS {

@@ -18,7 +18,7 @@ impl PairPlan<'_> {
         for field in &self.declared.fields {
             let text = match field {
                 KeptField::Same => side.same.as_ref(),
-                KeptField::Column(column) => side.rows.get(*column).and_then(Option::as_ref),
+                KeptField::Column(column) => own(side, *column),
             };
             let text = text.ok_or("a value is missing")?;
             kept.push(part(text, format)?);
@@ -50,7 +50,7 @@ impl PairPlan<'_> {
     }
 
     pub(super) fn finish(&mut self, side: &PairSide, format: &Format) -> Result<PairPart, Reason> {
-        let fields = self.declared.fields.clone();
+        let fields = &self.declared.fields;
         let kept = |wanted: KeptField| fields.iter().position(|field| *field == wanted);
         let same = match (&side.same, kept(KeptField::Same)) {
             (Some(text), Some(index)) => Some((integer(text, format)?, index)),

@@ -42,7 +42,7 @@ pub(in crate::run) struct CountedMoment {
 /// Returns what an event has cost since `before`, if there were `enough` runs: the mean time of a
 /// run without the reading of the clock that it contains, and the call of the program.
 fn price_ns(now: MeasuredRuns, before: MeasuredRuns, enough: u64) -> Option<f64> {
-    let (ns, runs) = (now.ns.saturating_sub(before.ns), now.runs.saturating_sub(before.runs));
+    let MeasuredRuns { ns, runs } = now.since(before);
     let reading = || *CLOCK_NS.get_or_init(clock_ns);
     (runs >= enough).then(|| (ns as f64 / runs as f64 - reading()).max(0.0) + CALL_NS)
 }
@@ -58,15 +58,6 @@ fn clock_ns() -> f64 {
         (monotonic_ns() - begun) as f64 / f64::from(READINGS)
     };
     (0..5).map(|_| of_round()).fold(f64::INFINITY, f64::min)
-}
-
-/// Returns the sum of the runs on all CPUs.
-fn sum(runs: &[ProgramRuns]) -> ProgramRuns {
-    let plus = |sum: ProgramRuns, of: &ProgramRuns| ProgramRuns {
-        all: sum.all + of.all,
-        counted: sum.counted + of.counted,
-    };
-    runs.iter().fold(ProgramRuns::default(), plus)
 }
 
 /// The state of counts that are switched.
@@ -177,10 +168,9 @@ impl KernelCounts {
         counting.collect(u64::MAX, &mut |_, _| {})?;
         counting.count_one_in(1, || 0)?;
         counting.switch(true)?;
-        let since =
-            |(now, before): (&ProgramRuns, &ProgramRuns)| now.all.saturating_sub(before.all);
+        let of_cpus = ended.runs.iter().zip(&begun.runs);
         Ok(CountedMoment {
-            by_cpu: ended.runs.iter().zip(&begun.runs).map(since).collect(),
+            by_cpu: of_cpus.map(|(now, before)| now.since(*before).all).collect(),
             lasted: (ended.at - begun.at) as f64,
             counted_ns: price_ns(full, before, LOOKED_RUNS),
             skipped_ns: price_ns(skipped, full, LOOKED_RUNS),
@@ -206,7 +196,7 @@ impl KernelCounts {
         let (measured, runs) = (self.counting.measured(), self.runs_by_cpu());
         if let Some(thinned) = &mut self.thinned {
             thinned.measuring = measure_runs().ok();
-            (thinned.measured, thinned.runs) = (measured, sum(&runs));
+            (thinned.measured, thinned.runs) = (measured, ProgramRuns::sum(&runs));
         }
     }
 
@@ -217,19 +207,14 @@ impl KernelCounts {
         let (measured, runs) = (self.counting.measured(), self.runs_by_cpu());
         let thinned = self.thinned.as_ref()?;
         let ns = price_ns(measured, thinned.measured, PRICED_RUNS)?;
-        let (now, before) = (sum(&runs), thinned.runs);
-        let all = now.all.saturating_sub(before.all).max(1);
-        Some((ns, now.counted.saturating_sub(before.counted) as f64 / all as f64))
+        let runs = ProgramRuns::sum(&runs).since(thinned.runs);
+        Some((ns, runs.counted as f64 / runs.all.max(1) as f64))
     }
 
     /// Returns the runs that were measured since the look at the load before the run.
     pub(super) fn measured_since_look(&self) -> MeasuredRuns {
         let before = self.thinned.as_ref().map(|thinned| thinned.looked).unwrap_or_default();
-        let all = self.counting.measured();
-        MeasuredRuns {
-            runs: all.runs.saturating_sub(before.runs),
-            ns: all.ns.saturating_sub(before.ns),
-        }
+        self.counting.measured().since(before)
     }
 
     /// Lets one event in N count from now on. Counts must be off, or some runs are not counted.

@@ -92,19 +92,16 @@ impl ExchangedTable {
         })
     }
 
-    /// Returns whether programs use the table.
-    pub(super) fn is_counting(&self) -> bool {
-        self.is_counting
-    }
-
     /// Returns the number of keys for which the map in use has room.
     pub(super) fn entries(&self) -> usize {
         self.map.entries()
     }
 
-    /// Returns the index of the empty map and the number of keys for which it has room.
+    /// Returns the index of the empty map and the number of keys for which it has room; None if
+    /// there is none, or if it is in use already and the map before has not been read yet.
     pub(super) fn spare(&self) -> Option<(u32, usize)> {
-        Some((1 - self.index, self.spare.as_ref()?.entries()))
+        let spare = self.spare.as_ref().filter(|_| self.left.is_none())?;
+        Some((1 - self.index, spare.entries()))
     }
 
     /// Returns the descriptor of the array of maps that has both.
@@ -216,9 +213,9 @@ impl ExchangedTable {
         Ok(values.iter().filter_map(|value| super::word(value)).sum())
     }
 
-    /// Creates the empty map, if there is none.
+    /// Creates the empty map, if there is none and programs use the table.
     pub(super) fn add_spare(&mut self) -> io::Result<()> {
-        if self.spare.is_none() {
+        if self.is_counting && self.spare.is_none() {
             let spare = self.another(self.map.entries());
             self.set_spare(spare.map_err(|why| io::Error::from_raw_os_error(why.errno))?)?;
         }

@@ -134,9 +134,7 @@ impl Pairs {
     /// # Errors
     /// The kernel refuses a map or the call.
     pub fn flip(&mut self) -> io::Result<()> {
-        if self.tables.iter().all(|pairs| pairs.table.is_counting()) {
-            self.prepare_next()?;
-        }
+        self.prepare_next()?;
         self.tables.iter_mut().try_for_each(|pairs| pairs.table.flip())
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::held_program::HeldProgram;
 use super::{Counting, OpenTable, word};
-use crate::bpf::thinning::RUN_WORDS;
+use crate::bpf::thinning::COUNTED_AT;
 use crate::sys::clock::monotonic_ns;
 use crate::sys::refusal::Refusal;
 
@@ -20,6 +20,25 @@ pub struct ProgramRuns {
     pub all: u64,
     /// Those in which the event was looked at: one in N.
     pub counted: u64,
+}
+
+impl ProgramRuns {
+    /// Returns the runs since an earlier time.
+    pub fn since(self, before: ProgramRuns) -> ProgramRuns {
+        ProgramRuns {
+            all: self.all.saturating_sub(before.all),
+            counted: self.counted.saturating_sub(before.counted),
+        }
+    }
+
+    /// Returns the runs on all CPUs.
+    pub fn sum(of_cpus: &[ProgramRuns]) -> ProgramRuns {
+        let plus = |sum: ProgramRuns, of: &ProgramRuns| ProgramRuns {
+            all: sum.all + of.all,
+            counted: sum.counted + of.counted,
+        };
+        of_cpus.iter().fold(ProgramRuns::default(), plus)
+    }
 }
 
 /// The moment of a switch.
@@ -84,9 +103,7 @@ impl Counting {
     /// # Errors
     /// The kernel refuses a map or the call.
     pub fn flip(&mut self) -> io::Result<()> {
-        if self.tables.iter().all(|table| table.table.is_counting()) {
-            self.prepare_next()?;
-        }
+        self.prepare_next()?;
         self.tables.iter_mut().try_for_each(|table| table.table.flip())
     }
 
@@ -106,7 +123,7 @@ impl Counting {
             all.resize(all.len().max(of_table.len()), ProgramRuns::default());
             for (sum, value) in all.iter_mut().zip(&of_table) {
                 sum.all += word(value).unwrap_or(0);
-                sum.counted += value.get(24..).and_then(word).unwrap_or(0);
+                sum.counted += value.get(COUNTED_AT as usize..).and_then(word).unwrap_or(0);
             }
         }
         Ok(all)
@@ -132,9 +149,6 @@ impl Counting {
 }
 
 impl OpenTable {
-    /// Returns the size of the value of `runs`.
-    pub(super) const RUN_BYTES: usize = 8 * RUN_WORDS;
-
     fn attach(&mut self, on: bool) -> Result<(), Refusal> {
         let mut programs = self.programs.iter_mut();
         programs.try_for_each(|program| program.switch(on))
