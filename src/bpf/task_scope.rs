@@ -1,12 +1,13 @@
 //! Limits a program to events of some tasks, and the programs that keep the set of these tasks
 //! true.
 //!
-//! The set is a map from threads to whether their events count already. A program at each fork
-//! adds the children of its members. It runs before the child does, so no event of a child is
-//! missed. Threads are removed at their end, or when their number is used again.
+//! The set is a map from threads to which of their events count. A program at each fork adds the
+//! children of its members. It runs before the child does, so no event of a child is missed. A
+//! thread that exits stays until the kernel frees it: switches and wakeups of it follow, those of
+//! its last waits for a CPU. Threads are also removed when their number is used again.
 
 use super::assembler::BpfRegister::{self, *};
-use super::assembler::{AccessSize, Assembler, BpfAlu, BpfHelper, JumpIf, Label};
+use super::assembler::{AccessSize, Assembler, BpfHelper, JumpIf, Label};
 use super::expression::{CGROUP_AT, CONTEXT, THREAD};
 
 /// The tasks whose events a program sees; without a limit, all.
@@ -21,7 +22,7 @@ pub struct TaskScope {
 /// The maps of the programs that follow tasks.
 #[derive(Clone, Copy, Debug)]
 pub struct FollowedTasksMaps {
-    /// The threads: a number each, [`WAITING`] or [`WATCHED`].
+    /// The threads: a number each, [`WAITING`], [`WATCHED`] or [`EXITED`].
     pub threads: i32,
     /// An array per CPU: the number of children for which the map had no room.
     pub unfollowed: i32,
@@ -31,6 +32,8 @@ pub struct FollowedTasksMaps {
 pub const WAITING: u32 = 0;
 /// A thread whose events count.
 pub const WATCHED: u32 = 1;
+/// A thread that has exited: only events of others about it count.
+pub const EXITED: u32 = 2;
 
 /// Offsets from R10 of a key and of a value, 4 bytes each: below what a program has stored before.
 const KEY_AT: i16 = CGROUP_AT - 8;
@@ -42,7 +45,8 @@ impl TaskScope {
     pub fn check(&self, code: &mut Assembler, out: Label) {
         if let Some(threads) = self.threads {
             find(code, threads, out);
-            jump_if_waiting(code, out);
+            code.load(AccessSize::B4, R1, R0, 0);
+            code.jump_if(JumpIf::Unequal, R1, WATCHED.cast_signed(), out);
         }
         if let Some((groups, count)) = self.cgroups {
             let inside = code.label();
@@ -57,20 +61,15 @@ impl TaskScope {
         }
     }
 
-    /// Appends instructions that jump to `out` if the thread with the number in R1 is not watched.
-    /// They change R0 to R5. Control groups are not checked.
+    /// Appends instructions that jump to `out` if events about the thread with the number in R1 do
+    /// not count. They change R0 to R5. Control groups are not checked.
     pub fn check_thread(&self, code: &mut Assembler, out: Label) {
         if let Some(threads) = self.threads {
             find_number(code, threads, R1, out);
-            jump_if_waiting(code, out);
+            code.load(AccessSize::B4, R1, R0, 0);
+            code.jump_if(JumpIf::Equal, R1, WAITING.cast_signed(), out);
         }
     }
-}
-
-/// Jumps to `out` if the events of the thread whose value is in R0 do not count yet.
-fn jump_if_waiting(code: &mut Assembler, out: Label) {
-    code.load(AccessSize::B4, R1, R0, 0);
-    code.jump_if(JumpIf::Equal, R1, WAITING.cast_signed(), out);
 }
 
 impl FollowedTasksMaps {
@@ -102,49 +101,46 @@ impl FollowedTasksMaps {
         end(code, out)
     }
 
-    /// Returns the program for the end of threads, whose record has the thread at `thread_at`.
-    ///
-    /// `last_at` is the place of the byte that is not 0 at the end of the last thread of a process,
-    /// if the record has one. Then the first thread waits until that end: another thread that
-    /// executes a program gets the number of the first one, which has ended (`de_thread()` in
-    /// fs/exec.c).
-    pub fn at_end(&self, thread_at: i16, last_at: Option<i16>) -> Option<Vec<u64>> {
+    /// Returns the program for sched_process_exit, which the kernel calls before it closes the
+    /// thread's perf events.
+    pub fn at_exit(&self) -> Option<Vec<u64>> {
+        self.set_current(EXITED)
+    }
+
+    /// Returns the program for sched_process_free, whose record has the thread at `thread_at`. With
+    /// `after_exit`, [`FollowedTasksMaps::at_exit`] runs, too, and a thread that has not exited is
+    /// one with a number that is used again.
+    pub fn at_free(&self, thread_at: i16, after_exit: bool) -> Option<Vec<u64>> {
         let mut code = Assembler::default();
         let out = code.label();
-        find_thread(&mut code);
-        if let Some(last_at) = last_at {
-            // The process: the number of its first thread.
-            code.copy(R8, R0);
-            code.alu_constant(BpfAlu::ShiftRight, R8, 32);
-            let is_removed = code.label();
-            code.load(AccessSize::B1, R1, CONTEXT, last_at);
-            code.jump_if(JumpIf::Unequal, R1, 0, is_removed);
-            code.jump_if_register(JumpIf::Unequal, R8, THREAD, is_removed);
-            find(&mut code, self.threads, out);
-            code.store_constant(AccessSize::B4, R0, 0, WAITING.cast_signed());
-            code.jump(out);
-            code.place(is_removed);
-        }
+        code.copy(CONTEXT, R1);
         self.key(&mut code, thread_at);
-        code.call(BpfHelper::MapDelete);
-        if let Some(last_at) = last_at {
-            code.load(AccessSize::B1, R1, CONTEXT, last_at);
-            code.jump_if(JumpIf::Equal, R1, 0, out);
-            code.store(AccessSize::B4, R10, KEY_AT, R8);
+        if after_exit {
+            code.call(BpfHelper::MapLookup);
+            code.jump_if(JumpIf::Equal, R0, 0, out);
+            code.load(AccessSize::B4, R1, R0, 0);
+            code.jump_if(JumpIf::Unequal, R1, EXITED.cast_signed(), out);
             arguments(&mut code, self.threads);
-            code.call(BpfHelper::MapDelete);
         }
+        code.call(BpfHelper::MapDelete);
         end(code, out)
     }
 
     /// Returns the program for task_rename. An exec renames its task just after the kernel has
-    /// enabled the task's perf events that wait for it (`begin_new_exec()` in fs/exec.c).
+    /// enabled the task's perf events that wait for it (`begin_new_exec()` in fs/exec.c). A thread
+    /// that is not the first one of its process has the number of that from then on (`de_thread()`),
+    /// which may have exited.
     pub fn at_rename(&self) -> Option<Vec<u64>> {
+        self.set_current(WATCHED)
+    }
+
+    /// Returns a program that sets the value of the current thread, if it has one.
+    fn set_current(&self, value: u32) -> Option<Vec<u64>> {
         let mut code = Assembler::default();
         let out = code.label();
         find_thread(&mut code);
         find(&mut code, self.threads, out);
-        code.store_constant(AccessSize::B4, R0, 0, WATCHED.cast_signed());
+        code.store_constant(AccessSize::B4, R0, 0, value.cast_signed());
         end(code, out)
     }
 

@@ -20,7 +20,7 @@ const INTERVAL_NS: u64 = 100_000_000;
 
 /// Kernel from which on a task's perf events are closed just after `sched_process_exit`, before its
 /// memory and files (`do_exit()` in kernel/exit.c).
-const ENDS_AT_EXIT: (u32, u32) = (6, 16);
+const CLOSES_AT_EXIT: (u32, u32) = (6, 16);
 
 /// Returns the tasks whose events the kernel counts: those of `-p`, `-t`, a command or `--cgroup`,
 /// or all.
@@ -59,10 +59,10 @@ pub(super) fn counted_tasks(
         processes: source.processes.clone(),
         after_exec: source.workload,
         fork: event("sched:sched_process_fork")?,
-        end: event(match is_linux_since(ENDS_AT_EXIT) {
-            true => "sched:sched_process_exit",
-            false => "sched:sched_process_free",
-        })?,
+        exit: is_linux_since(CLOSES_AT_EXIT)
+            .then(|| event("sched:sched_process_exit"))
+            .transpose()?,
+        free: event("sched:sched_process_free")?,
         rename: event("task:task_rename")?,
     }))
 }

@@ -145,7 +145,7 @@ impl Counting {
         let mut tasks = FollowedTasks::open(tasks, cpu)?;
         let open = |table: &&CountedTable| OpenTable::open(table, tasks.scope(), cpu, is_switched);
         let tables = tables.iter().map(open).collect::<Result<_, _>>()?;
-        tasks.remove_ended(cpu)?;
+        tasks.count_ends(cpu)?;
         Ok(Counting { tables, tasks })
     }
 

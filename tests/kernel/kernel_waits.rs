@@ -79,7 +79,7 @@ fn are_equal(monitor: &str, by: &str, mode: &str, least: u64) {
     let numbers = |rows: &BTreeMap<String, (u64, f64)>| -> Vec<(String, u64)> {
         rows.iter().map(|(key, row)| (key.clone(), row.0)).collect()
     };
-    assert_eq!(numbers(&counted), numbers(&recorded), "{:?}", kernel.coverage());
+    assert_eq!(numbers(&counted), numbers(&recorded), "{kernel:?}\n{user:?}");
     let calls: u64 = counted.values().map(|row| row.0).sum();
     assert!(calls >= least, "{counted:?}");
     for (key, (calls, us)) in counted {
@@ -91,11 +91,13 @@ fn are_equal(monitor: &str, by: &str, mode: &str, least: u64) {
 fn waits_are_the_same_in_both_places() {
     are_equal("rundelay", "after", "queue", 50);
     are_equal("rundelay", "after", "spins", 4);
+    are_equal("rundelay", "after", "exits", 20);
 }
 
 fn stays_are_the_same_in_both_places() {
     are_equal("cpudist", "comm", "queue", 50);
     are_equal("cpudist", "comm", "spins", 4);
+    are_equal("cpudist", "comm", "exits", 20);
 }
 
 fn starts_of_waits_end_with_their_threads() {

@@ -30,6 +30,7 @@ pub(crate) struct Tool {
 }
 
 /// Output of a run.
+#[derive(Debug)]
 pub(crate) struct Run {
     /// The objects on stdout, one per line.
     pub(crate) objects: Vec<Value>,

@@ -34,8 +34,10 @@ pub struct WatchedThreads {
     pub after_exec: bool,
     /// `sched:sched_process_fork`.
     pub fork: FollowedEvent,
-    /// The event at the end of a thread, whose field `pid` is the thread.
-    pub end: FollowedEvent,
+    /// `sched:sched_process_exit`, if the kernel closes a thread's perf events just after it.
+    pub exit: Option<FollowedEvent>,
+    /// `sched:sched_process_free`.
+    pub free: FollowedEvent,
     /// `task:task_rename`.
     pub rename: FollowedEvent,
 }
@@ -75,16 +77,15 @@ pub(super) struct FollowedTasks {
     cgroups: Option<(BpfMap, u32)>,
     /// The programs that add children, and those that execute a program.
     held: Vec<HeldProgram>,
-    /// The program that removes ended threads.
-    end: Option<HeldProgram>,
-    /// The event at the end of a thread, the attached program that removes the thread until the
-    /// programs that count are attached, and its code: the kernel attaches a program to an event
-    /// once.
+    /// The programs at the end of a thread.
+    ends: Vec<HeldProgram>,
+    /// The event at the end of a thread, the attached program that runs there until the programs
+    /// that count are attached, and its code: the kernel attaches a program to an event once.
     early_end: Option<(FollowedEvent, HeldProgram, Vec<u64>)>,
 }
 
 impl FollowedTasks {
-    /// Begins to follow tasks; [`FollowedTasks::remove_ended`] must follow. `cpu` is any online
+    /// Begins to follow tasks; [`FollowedTasks::count_ends`] must follow. `cpu` is any online
     /// CPU.
     ///
     /// # Errors
@@ -113,19 +114,29 @@ impl FollowedTasks {
         }
         let maps = FollowedTasksMaps { threads: threads.number(), unfollowed: unfollowed.number() };
         let fork = watched.fork.offset_of("child_pid", 4).and_then(|child| maps.at_fork(child));
-        let last = watched.end.offset_of("group_dead", 1);
-        let end = watched.end.offset_of("pid", 4).and_then(|thread| maps.at_end(thread, last));
+        let thread = watched.free.offset_of("pid", 4);
+        let free = thread.and_then(|thread| maps.at_free(thread, watched.exit.is_some()));
         let mut programs = vec![(&watched.fork, fork)];
-        if watched.after_exec || last.is_some() {
+        if watched.after_exec || watched.exit.is_some() {
             programs.push((&watched.rename, maps.at_rename()));
         }
+        let hold = |event: &FollowedEvent, code: Option<Vec<u64>>| {
+            event.hold(&code.ok_or_else(|| refused(libc::EINVAL))?, cpu)
+        };
         let mut held = Vec::new();
         for (event, code) in programs {
-            let code = code.ok_or_else(|| refused(libc::EINVAL))?;
-            held.push(event.hold(&code, cpu)?);
+            held.push(hold(event, code)?);
         }
+        let mut ends = Vec::new();
+        let (end_event, end) = match &watched.exit {
+            Some(exit) => {
+                ends.push(hold(&watched.free, free)?);
+                (exit, maps.at_exit())
+            }
+            None => (&watched.free, free),
+        };
         let end = end.ok_or_else(|| refused(libc::EINVAL))?;
-        let early = watched.end.hold(&end, cpu)?;
+        let early = end_event.hold(&end, cpu)?;
         // Threads that were created after the list was made, before their parents were followed.
         // Each may create others before it is followed itself.
         let mut known: HashSet<i32> = watched.threads.iter().copied().collect();
@@ -144,20 +155,20 @@ impl FollowedTasks {
             unfollowed: Some(unfollowed),
             cgroups: None,
             held,
-            end: None,
-            early_end: Some((watched.end.clone(), early, end)),
+            ends,
+            early_end: Some((end_event.clone(), early, end)),
         })
     }
 
-    /// Removes threads that end from now on after their end was counted. Must be called when the
+    /// Ends the events of a thread after its end was counted from now on. Must be called when the
     /// programs that count are attached: the kernel runs those of one event in the order in which
     /// they were attached.
     ///
     /// # Errors
     /// The kernel refuses the event or the attachment.
-    pub(super) fn remove_ended(&mut self, cpu: u32) -> Result<(), Refusal> {
+    pub(super) fn count_ends(&mut self, cpu: u32) -> Result<(), Refusal> {
         if let Some((event, early, code)) = self.early_end.take() {
-            self.end = Some(event.hold(&code, cpu)?);
+            self.ends.push(event.hold(&code, cpu)?);
             drop(early);
         }
         Ok(())
@@ -187,7 +198,7 @@ impl FollowedTasks {
 
     /// Returns the number of tracepoints that are closed when this is dropped.
     pub(super) fn tracepoints(&self) -> usize {
-        self.held.len() + usize::from(self.end.is_some())
+        self.held.len() + self.ends.len()
     }
 }
 

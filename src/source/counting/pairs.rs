@@ -104,7 +104,7 @@ impl Pairs {
         let mut tasks = FollowedTasks::open(tasks, cpu)?;
         let open = |table: &&PairTable| OpenPairs::open(table, tasks.scope(), cpu);
         let tables = tables.iter().map(open).collect::<Result<_, _>>()?;
-        tasks.remove_ended(cpu)?;
+        tasks.count_ends(cpu)?;
         Ok(Pairs { tables, tasks })
     }
 

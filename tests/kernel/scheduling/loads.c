@@ -76,6 +76,26 @@ static void queue(void) {
     fprintf(out, "waited %f\nelapsed %f\n", sum, ms(CLOCK_MONOTONIC) - since);
 }
 
+// Processes that wait for CPU 0 while they exit: the kernel frees their memory, and another task
+// spins on the CPU.
+static void exits(void) {
+    const size_t size = 100 << 20;
+    pin(0);
+    pid_t other = fork();
+    if (other == 0) for (;;) {}
+    for (int i = 0; i < 4; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            char *memory = malloc(size);
+            for (size_t at = 0; at < size; at += 4096) memory[at] = 1;
+            _exit(0);
+        }
+        waitpid(child, NULL, 0);
+    }
+    kill(other, SIGKILL);
+    waitpid(other, NULL, 0);
+}
+
 static int bytes[2];
 static double asleep;
 static long sleeps_of_reader;
@@ -256,8 +276,8 @@ static void moves(void) {
 
 int main(int argc, char **argv) {
     struct { const char *name; void (*run)(void); } modes[] = {
-        {"spins", spins}, {"queue", queue}, {"sleeps", sleeps},
-        {"locks", locks}, {"deadlock", deadlock}, {"writes", writes},
+        {"spins", spins}, {"queue", queue}, {"exits", exits},
+        {"sleeps", sleeps}, {"locks", locks}, {"deadlock", deadlock}, {"writes", writes},
         {"moves", moves},
     };
     if (argc != 3 || !(out = fopen(argv[2], "w"))) return 2;
