@@ -127,9 +127,9 @@ impl FollowedTasksMaps {
     }
 
     /// Returns the program for task_rename. An exec renames its task just after the kernel has
-    /// enabled the task's perf events that wait for it (`begin_new_exec()` in fs/exec.c). A thread
-    /// that is not the first one of its process has the number of that from then on (`de_thread()`),
-    /// which may have exited.
+    /// enabled the task's perf events that wait for it (`begin_new_exec()` in fs/exec.c). From then
+    /// on, the task has the number of the first thread of its process (`de_thread()`), which may
+    /// have exited.
     pub fn at_rename(&self) -> Option<Vec<u64>> {
         self.set_current(WATCHED)
     }

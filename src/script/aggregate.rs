@@ -36,6 +36,7 @@ pub(super) use kind::drawn_kinds;
 use mlua::{Function, Lua, Table, Value};
 pub use paired::PairLosses;
 pub use settings::{AggregateSettings, WriteFlame};
+pub(super) use spec::check_names;
 pub(super) use stack::frames_of;
 use std::{
     cell::{Cell, RefCell},

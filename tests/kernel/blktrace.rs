@@ -25,7 +25,6 @@ live_tests! {
     each_request_is_in_the_histogram_of_its_device,
     requests_are_timed_in_the_kernel_as_from_records,
     fields_of_requests_are_those_of_records,
-    a_key_of_several_columns_needs_handlers_for_records,
     each_request_is_printed_with_the_process_that_made_it,
     a_partition_is_refused_with_the_name_of_its_disk,
 }
@@ -258,25 +257,6 @@ fn fields_of_requests_are_those_of_records() {
             assert!(counted.values().sum::<u64>() >= 60, "{event} {field}: {counted:?}");
         }
     }
-}
-
-fn a_key_of_several_columns_needs_handlers_for_records() {
-    const KEYED: &str = r#"
-local m = monitor { summary = "requests", order = true }
-function m.init()
-  latency { "dev" }:between(evsel "block:block_rq_issue", evsel "block:block_rq_complete",
-    { key = { "dev", "sector" }, rows = { "dev" } })
-end
-return m
-"#;
-    let file = tempfile::Builder::new().suffix(".lua").tempfile().expect("a temporary file");
-    std::fs::write(file.path(), KEYED).expect("a script can be written");
-    let output = Command::new(env!("CARGO_BIN_EXE_perilune")).arg(file.path()).output();
-    let output = output.expect("the built command runs");
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success(), "{text}");
-    let why = "a key of several columns needs records = function(open) … end";
-    assert!(text.contains(why) && text.contains(":4:"), "{text}");
 }
 
 fn each_request_is_printed_with_the_process_that_made_it() {

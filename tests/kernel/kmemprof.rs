@@ -18,7 +18,6 @@ live_tests! {
     the_memory_zero_does_not_count,
     three_stages_are_two_pairs,
     slab_events_are_taken_from_records_by_default,
-    a_declaration_that_needs_records_takes_those_of_the_same_event_with_it,
 }
 
 const PLACES: [&str; 2] = ["kernel", "user"];
@@ -231,57 +230,4 @@ fn slab_events_are_taken_from_records_by_default() {
     let (code, text) = run_briefly(&args);
     assert_eq!(code, Some(1), "{text}");
     assert!(text.contains("cannot be counted in the kernel: a maximum age of starts"), "{text}");
-}
-
-const SCRIPT: &str = r#"
-local m = monitor { summary = "calls of getppid in three tables", order = true }
-function m.init()
-  local by_process = kv { "process", title = "processes" }
-  local by_number = kv { "nr", title = "numbers" }
-  local pairs = kv { "nr", sums = { "calls", "kept" }, title = "pairs" }
-  local enter = evsel("raw_syscalls:sys_enter", { filter = "id == NUMBER" })
-  local exit = evsel("raw_syscalls:sys_exit", { filter = "id == NUMBER" })
-  by_process:count(enter, { key = "_pid", where = "_pid == PROCESS" })
-  by_number:count(enter, { key = "id", where = "_pid == PROCESS" })
-  pairs:between(enter, exit, { key = "_tid", threads = true, rows = { "id" }, sums = { "1" },
-    OPTIONS })
-end
-return m
-"#;
-
-fn a_declaration_that_needs_records_takes_those_of_the_same_event_with_it() {
-    const CALLS: u32 = 1000;
-    for (options, is_recorded) in [("", false), ("age = 1e12,", true)] {
-        let load = load::getppid(CALLS);
-        let pid = load.pid().to_string();
-        let script = SCRIPT.replace("NUMBER", &libc::SYS_getppid.to_string());
-        let script = script.replace("PROCESS", &pid).replace("OPTIONS", options);
-        let start_of = "{ enter, sums = { [2] = \"_pid\" } }";
-        let script = script.replace("between(enter", &format!("between({start_of}"));
-        let file = tempfile::Builder::new().suffix(".lua").tempfile().expect("a temporary file");
-        std::fs::write(file.path(), script).expect("a script can be written");
-        let path = file.path().to_str().expect("a path in UTF-8");
-        let place = if is_recorded { "auto" } else { "kernel" };
-        let tool = start(place, &[path, "-v", "-m", "2048", "-p", &pid]);
-        load.run();
-        let run = tool.finish();
-        let calls = f64::from(CALLS);
-        for table in ["processes", "numbers"] {
-            assert_eq!(sum(&run, table, "count", |_| true), calls, "{:?}", run.objects);
-        }
-        let kept = pid.parse::<f64>().expect("a number") * calls;
-        let found = ["calls", "kept"].map(|column| sum(&run, "pairs", column, |_| true));
-        assert_eq!(found, [calls, kept], "{:?}", run.objects);
-        assert_eq!(run.coverage()["events"], 2 * CALLS, "{}", run.coverage());
-        let notes: Vec<_> = run.of("note").filter_map(|note| note["text"].as_str()).collect();
-        let expected = match is_recorded {
-            true => "counted in user space: a maximum age of starts",
-            false => "counted in the kernel",
-        };
-        for event in ["enter", "exit"] {
-            let note = format!("raw_syscalls:sys_{event}: {expected}");
-            let is_usual = is_recorded && usual_refusal().is_some();
-            assert!(is_usual || notes.contains(&&*note), "{note}: {notes:?}");
-        }
-    }
 }

@@ -23,6 +23,7 @@ mod counted_tasks;
 mod counters;
 mod counting;
 mod cpu_time;
+mod declarations;
 mod execs;
 mod files;
 mod flames;
@@ -128,6 +129,7 @@ fn main() -> ExitCode {
         paired::tests(),
         paired_tasks::tests(),
         cpu_time::tests(),
+        declarations::tests(),
         flames::tests(),
         tests_of_functions(),
         heap::tests(),

@@ -363,7 +363,8 @@ fn title_and_draw(what: &str, table: &Table) -> Checked<(String, Option<Function
     }
 }
 
-fn check_names(what: &str, table: &Table, known: &[&str]) -> Checked<()> {
+/// Checks that the options of a table, which is called `what`, are among `known`.
+pub(in crate::script) fn check_names(what: &str, table: &Table, known: &[&str]) -> Checked<()> {
     for (key, _) in table.pairs::<Value, Value>().flatten() {
         if let Value::String(name) = key {
             let name = name.to_string_lossy();

@@ -9,6 +9,7 @@ use super::expression;
 use super::registry::Registry;
 use crate::event::rate::SamplingRate;
 use crate::event::selector::Selector;
+use crate::script::aggregate::check_names;
 use crate::script::context::state::ScriptState;
 use crate::script::evsel::declare::EvselInfo;
 use crate::script::evsel::derived::NamedSource;
@@ -36,6 +37,7 @@ pub(super) fn register(api: &Registry<'_>, system: bool) -> mlua::Result<()> {
     native.set("replaced", replaced(lua, state)?)?;
     native.set("fields", fields(lua, state)?)?;
     native.set("counted", counted(lua, state)?)?;
+    native.set("check_options", lua.create_function(check_options)?)?;
     native.set("fill", template_function(lua)?)?;
     native.set("compile", expression::compiler(api, system)?)?;
     api.trusted.run::<()>("evsel", EVSEL, native)?;
@@ -43,6 +45,16 @@ pub(super) fn register(api: &Registry<'_>, system: bool) -> mlua::Result<()> {
     api.aggregates.trusted().set("count", api.trusted.export("count_by")?)?;
     // A prompt has its own version; text that was typed there also runs in a monitor.
     api.globals.set("probe", api.trusted.export("evsel")?)
+}
+
+/// Returns whether all options of a table are among `known`, or the error.
+fn check_options(
+    _: &Lua,
+    (what, of, known): (String, Table, String),
+) -> mlua::Result<(bool, String)> {
+    let known: Vec<&str> = known.split_whitespace().collect();
+    let checked = check_names(&what, &of, &known);
+    Ok((checked.is_ok(), checked.err().unwrap_or_default()))
 }
 
 /// Creates the function that declares a count: see `exports.count_by`.

@@ -10,6 +10,7 @@ use crate::script::evsel::declared_pairs::{
 };
 use crate::script::vm::trusted::template_function;
 
+const SIDES: &str = include_str!("../prelude/sides.lua");
 const PAIRS: &str = include_str!("../prelude/pairs.lua");
 const VALUES: &str = include_str!("../prelude/values.lua");
 
@@ -32,6 +33,7 @@ pub(super) fn register(api: &Registry<'_>, system: bool) -> mlua::Result<()> {
     native.set("fill", template_function(lua)?)?;
     native.set("compile", expression::compiler(api, system)?)?;
     native.set("pending", aggregates.trusted().get::<Value>("pending")?)?;
+    api.trusted.run::<()>("sides", SIDES, &native)?;
     api.trusted.run::<()>("pairs", PAIRS, &native)?;
     api.trusted.run::<()>("values", VALUES, native)?;
     aggregates.trusted().set("between", api.trusted.export("between")?)?;

@@ -157,6 +157,12 @@ function exports.expr_of(source, of, kind, mixed)
   return f, as[1]
 end
 
+--- Raises an error for an option that is not one of `names`, which are separated by spaces.
+local function check_options(what, options, names, level)
+  local ok, why = native.check_options(what, options, names)
+  if not ok then error(why, level and level + 1 or 0) end
+end
+
 -- The handler of a count in user space.
 local COUNT = [[
 local rows, add, key, values, label, met = ...
@@ -168,9 +174,9 @@ end]]
 
 --- Compiles a list of expressions of a count; raises an error at the line of the script.
 local function compiled(list, e, kind, mixed)
-  local f, why = compile(list, e.index, kind, mixed)
-  if not f then error(why, 4) end
-  return f
+  local f, types = compile(list, e.index, kind, mixed)
+  if not f then error(types, 4) end
+  return f, types
 end
 
 --- Returns the names of the values of a key, and the arguments for the columns of a table: without
@@ -212,8 +218,8 @@ end
 
 --- Counts the events of `ev` in `rows`, a kv with the plan `plan`: see `kv:count` in
 -- meta/aggregate.lua. Declares it, so that the kernel may count, and sets the handler for counting
--- in user space.
-function exports.count_by(rows, plan, ev, of)
+-- in user space. `adding(first, n, types)` returns the function that adds a record.
+function exports.count_by(rows, plan, ev, of, adding)
   local e = part_of[ev]
   if not e or type(of) ~= "table" or of.key == nil then
     error("count takes an evsel and a table: rows:count(ev, { key = \"pid\" })", 3)
@@ -221,6 +227,7 @@ function exports.count_by(rows, plan, ev, of)
   if exports.is_handled(e) then
     error("this event has a handler; call evsel again for the count", 3)
   end
+  check_options("count", of, "key where sums first name kind mixed late_names", 3)
   local keys = type(of.key) == "table" and of.key or { of.key }
   local sums, first, mixed = of.sums or {}, of.first or 1, of.mixed and true or false
   if type(sums) ~= "table" then
@@ -238,9 +245,11 @@ function exports.count_by(rows, plan, ev, of)
   if of.name then call = ("if %s then rows:name(%s, label(e)) end"):format(call, columns) end
   local make = loadstring(fill(COUNT, { keys = list, count = call,
     met = where and "if met(e) == 0 then return end" or "" }), "=perilune:count")
-  exports.count_with(e, make(rows, rows:adding(first, #sums), compiled(keys, e, of.kind, mixed),
-    #sums > 0 and compiled(sums, e, "number"), of.name and compiled({ of.name }, e, "text"),
-    where and compiled({ where }, e, "number")))
+  local key = compiled(keys, e, of.kind, mixed)
+  local values, types
+  if #sums > 0 then values, types = compiled(sums, e, "number") end
+  exports.count_with(e, make(rows, adding(first, #sums, types), key, values,
+    of.name and compiled({ of.name }, e, "text"), where and compiled({ where }, e, "number")))
   if exports.changed then exports.changed() end
   counted(e.index, { table = plan.id, keys = keys, sums = sums, first = first, name = of.name,
     where = where, mixed = mixed, late_names = of.late_names and true or false })
@@ -268,6 +277,7 @@ function exports.only_counts(index)
   return false
 end
 
+exports.check_options = check_options
 exports.evsel = evsel
 exports.selectors = selectors
 exports.evsels = evsels

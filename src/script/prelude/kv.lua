@@ -11,6 +11,9 @@ local function too_wide(what, other)
   return function() error(what .. " has too many columns for one call" .. other, 2) end
 end
 
+-- Types of expressions whose values have no sign.
+local UNSIGNED = { unsigned = true, pointer = true }
+
 --- kv { column…, sums={…}, count=, top=n, style="top", hide_key=bool, name={title, draw}, title=,
 -- keep=bool }
 function env.kv(spec)
@@ -18,12 +21,30 @@ function env.kv(spec)
   local object, parameters, pointer = {}, plan.parameters, plan.pointer
   plan.exact = plan.sums > 0
 
-  --- Returns a plan with the parameters of the key and of sums `first` to `last`.
-  local function part(first, last)
+  --- Returns a plan with the parameters of the key and of sums `first` to `last`, whose values are
+  -- of the types `as`, if given.
+  local function part(first, last, as)
     local of = { pointer = pointer, parameters = {}, exact = last >= first }
     for i = 1, plan.keys do of.parameters[i] = parameters[i] end
-    for i = first, last do of.parameters[#of.parameters + 1] = parameters[plan.keys + i] end
+    for i = first, last do
+      local parameter, type_of = parameters[plan.keys + i], as and as[i - first + 1]
+      of.parameters[#of.parameters + 1] = not type_of and parameter
+        or { name = parameter.name, is = UNSIGNED[type_of] and "unsigned" or "value" }
+    end
     return of
+  end
+
+  --- Returns a function add(key…, v…) of the n sums from `first` on.
+  local function adding(first, n, as)
+    if type(first) ~= "number" or type(n) ~= "number" or first < 1 or n < 0
+      or first + n - 1 > plan.sums or first % 1 + n % 1 ~= 0 then
+      error(format("adding(first, n): this kv has %d sums, there are no %s from the %sth on",
+        plan.sums, tostring(n), tostring(first)), 3)
+    end
+    local leaf = leaves[plan.present + n + 1]
+    if not leaf then error("adding(first, n): too many columns for one call", 3) end
+    return generate(
+      object, "add", part(first, first + n - 1, as), leaf, false, 2 ^ 8 * (first - 1), "~= 0")
   end
 
   local functions = {
@@ -35,22 +56,15 @@ function env.kv(spec)
   --- adding(first, n): a function add(key…, v…) of the n sums from `first` on. It returns true
   -- while the row lacks a name.
   function functions.adding(_, first, n)
-    if type(first) ~= "number" or type(n) ~= "number" or first < 1 or n < 0
-      or first + n - 1 > plan.sums or first % 1 + n % 1 ~= 0 then
-      error(format("adding(first, n): this kv has %d sums, there are no %s from the %sth on",
-        plan.sums, tostring(n), tostring(first)), 2)
-    end
-    local leaf = leaves[plan.present + n + 1]
-    if not leaf then error("adding(first, n): too many columns for one call", 2) end
-    return generate(
-      object, "add", part(first, first + n - 1), leaf, false, 2 ^ 8 * (first - 1), "~= 0")
+    local add = adding(first, n)
+    return add
   end
   --- count(ev, { key = expression, where = expression, sums = { expression… }, first = index,
   -- name = expression }):
   -- counts the events of an evsel, in the kernel where that is possible.
   function functions.count(self, ev, of)
     if self ~= object then error("count is called with a colon: object:count(ev, {…})", 2) end
-    trusted.count(object, plan, ev, of)
+    trusted.count(object, plan, ev, of, adding)
     return object
   end
   --- between(start, finish, { key = expression, … }): adds a row for each pair of two events, in
@@ -59,7 +73,7 @@ function env.kv(spec)
     if self ~= object then
       error("between is called with a colon: object:between(start, finish, {…})", 2)
     end
-    local open = trusted.rows_between(object, plan, start, finish, of)
+    local open = trusted.rows_between(object, plan, start, finish, of, adding)
     return open
   end
   --- name(key, text): sets the text of the name column.

@@ -4,6 +4,7 @@ local _, _, native, exports = ...
 
 local compile, declared, fill, pending = native.compile, native.paired, native.fill, native.pending
 local entry_of, is_handled, count_with = exports.entry_of, exports.is_handled, exports.count_with
+local check_options, paired_events = exports.check_options, exports.paired_events
 
 local error, ipairs, pairs, pcall = error, ipairs, pairs, pcall
 local tonumber, type, unpack = tonumber, type, unpack
@@ -12,47 +13,9 @@ local concat, loadstring = table.concat, loadstring
 -- Ends without a start before a note that the calls nest.
 local MANY = 20
 
-local USAGE = "between takes two evsels and a table: "
-  .. "calls:between(enter, exit, { key = \"_tid\" })"
-
---- Returns the sides of a list: an evsel, a table with one and its own expressions, or a list of
---- such tables. `side_of(own)` returns a side without its event, or nil without an expression.
-local function sides_of(list, usage, side_of)
-  if entry_of(list) then list = { { list } }
-  elseif type(list) == "table" and entry_of(list[1]) then list = { list } end
-  if type(list) ~= "table" or #list == 0 then error(usage, 0) end
-  local sides = {}
-  for i, own in ipairs(list) do
-    local entry = type(own) == "table" and entry_of(own[1])
-    local side = entry and side_of(own)
-    if not side then error(usage, 0) end
-    side.entry, sides[i] = entry, side
-  end
-  return sides
-end
-
---- Returns the expressions of all columns: of the `keys` first ones, then of sums.
-local function columns_of(rows, sums, keys)
-  local columns = {}
-  for column, text in pairs(rows or {}) do columns[column] = text end
-  for i, text in pairs(sums or {}) do columns[keys + i] = text end
-  return columns
-end
-
---- Returns the sides of a start or an end, or those that drop starts. A side without columns has
---- those of `default`.
-local function paired_events(list, of, keys, default)
-  return sides_of(list, USAGE, function(own)
-    local key = own.key or of.key
-    if type(key) ~= "table" then key = { key } end
-    if #key > 1 and not of.records then
-      error("between: a key of several columns needs records = function(open) … end", 0)
-    end
-    return #key > 0 and { key = key, where = own.where, same = own.same or of.same,
-      rows = columns_of(own.rows or default.rows, own.sums or default.sums, keys),
-      once = own.once, last = own.last }
-  end)
-end
+-- The options of pairs, and those of a latency or a kv.
+local OPTIONS = "key same rows room threads drops longer age counts nested records pair needs keep "
+local OF_LATENCY, OF_KV = OPTIONS .. "histogram", OPTIONS .. "sums starts"
 
 --- Compiles expressions over the record of a side.
 local function compiled(list, side, kind, mixed)
@@ -137,7 +100,7 @@ return function(e)
   $longer
   $same
   $own
-  up_target:add($arguments)
+  $add($arguments)
   $histogram
   $counts
   $pair
@@ -157,6 +120,17 @@ local function own_columns(side, plan)
   return own, columns
 end
 
+--- Returns the function that adds a row of a kv: its sums have the types of the side's
+-- expressions, or of those that a start keeps.
+local function adder(side, plan)
+  local types = {}
+  for i = 1, plan.sums do
+    local column = plan.keys + i
+    types[i] = side.types[column] or plan.kept_types[column]
+  end
+  return plan.adding(1, plan.sums, types)
+end
+
 --- Returns the code that sets the values of the expressions `own`, and adds their function to `up`.
 local function own_code(own, side, up)
   if #own == 0 then return "" end
@@ -171,7 +145,10 @@ local function start_handler(side, plan)
   local up = { open = plan.open, target = plan.target, nested = plan.nested,
     key = (compiled(side.key, side)) }
   local own, columns, passed = {}, {}, { "up_key(e)", "e" }
-  if plan.adds_starts then own, columns = own_columns(side, plan) end
+  if plan.adds_starts then
+    own, columns = own_columns(side, plan)
+    up.add = adder(side, plan)
+  end
   for i, field in ipairs(plan.fields) do
     local value = columns[tonumber(field:match "%d+$")]
     if not value then
@@ -185,7 +162,7 @@ local function start_handler(side, plan)
     open = once and "open_once" or "open", passed = concat(passed, ", "),
     before = once and "if not" or "", after = once and "then return end" or "",
     counted = plan.nested and "up_nested.starts = up_nested.starts + 1" or "",
-    added = plan.adds_starts and ("up_target:add(%s)"):format(concat(columns, ", ")) or "",
+    added = plan.adds_starts and ("up_add(%s)"):format(concat(columns, ", ")) or "",
     counts = counts_code(side, plan.counts, "start", up) }, up)
 end
 
@@ -201,6 +178,7 @@ local function finish_handler(side, plan)
     pair = plan.pair, histogram = plan.histogram and plan.histogram[1],
     key = (compiled(side.key, side)) }
   local own, columns = own_columns(side, plan)
+  if plan.sums then up.add = adder(side, plan) end
   if side.same then up.same = compiled({ side.same }, side) end
   local list = concat(columns, ", ")
   local with_delay = #columns > 0 and "delay, " .. list or "delay"
@@ -210,6 +188,7 @@ local function finish_handler(side, plan)
     longer = plan.longer and "if delay <= up_longer then return end" or "",
     same = side.same and "if s.same ~= up_same(e) then return end" or "",
     own = own_code(own, side, up),
+    add = plan.sums and "up_add" or "up_target:add",
     arguments = plan.sums and list or with_delay,
     histogram = histogram_code("delay", plan, columns),
     singles = counts_code(side, plan.counts, "single", up),
@@ -231,11 +210,15 @@ local function nesting(text, open)
   return n
 end
 
---- Raises an error for a sum of text.
-local function check_sums(sides, plan)
+--- Sets the types of the sums of sides. Raises an error for a sum of text.
+local function set_types(sides, plan)
   for _, side in ipairs(sides) do
+    side.types = {}
     for i = plan.keys + 1, plan.columns do
-      if side.rows[i] then compiled({ side.rows[i] }, side, "number") end
+      if side.rows[i] then
+        local _, types = compiled({ side.rows[i] }, side, "number")
+        side.types[i] = types[1]
+      end
     end
   end
 end
@@ -244,8 +227,9 @@ end
 local function keep_values(starts, finishes, plan)
   local fields = {}
   if finishes[1].same then fields[1] = "same" end
-  check_sums(starts, plan)
-  check_sums(finishes, plan)
+  set_types(starts, plan)
+  set_types(finishes, plan)
+  plan.kept_types = starts[1].types
   for i = 1, plan.columns do
     local has_all = true
     for _, finish in ipairs(finishes) do has_all = has_all and finish.rows[i] end
@@ -344,7 +328,7 @@ end
 --- Declares the pairs of a plan: its `target`, the `parameters` of the target, one for each column,
 --- and `keys`, the number of columns before sums. Returns the pending of the starts.
 local function between(plan, start, finish, of)
-  if type(of) ~= "table" then error(USAGE, 4) end
+  if type(of) ~= "table" then error(exports.between_usage, 4) end
   local room = of.room
   local is_number = type(room) == "number" and room % 1 == 0 and room >= 1 and room <= 2 ^ 24
   if room ~= nil and not is_number then
@@ -353,9 +337,13 @@ local function between(plan, start, finish, of)
   plan.columns, plan.present, plan.wanted = #plan.parameters, {}, {}
   plan.counts, plan.longer, plan.pair = of.counts or {}, of.longer or nil, of.pair or nil
   local ok, why = pcall(function()
-    local starts = paired_events(start, of, plan.keys, {})
-    local drops = of.drops and paired_events(of.drops, of, plan.keys, {}) or {}
-    local finishes = paired_events(finish, of, plan.keys, of)
+    check_options("between", of, plan.options)
+    for _, count in ipairs(plan.counts) do
+      check_options("between: an entry of counts", count, "at where key")
+    end
+    local starts = paired_events(start, of, plan, {})
+    local drops = of.drops and paired_events(of.drops, of, plan, {}) or {}
+    local finishes = paired_events(finish, of, plan, of)
     for i, sides in ipairs { starts, finishes, drops } do
       for _, side in ipairs(sides) do
         if side.once and i > 1 then error("between: only a start has once", 0) end
@@ -374,18 +362,19 @@ function exports.between(times, spec, start, finish, of)
   local parameters = { unpack(spec.parameters, 2) }
   local histogram = type(of) == "table" and of.histogram or nil
   local open = between({ target = times, parameters = parameters, keys = #parameters,
-    histogram = histogram }, start, finish, of)
+    options = OF_LATENCY, histogram = histogram }, start, finish, of)
   return open
 end
 
 --- Adds a row for each pair of the events `start` and `finish` to `rows`, a kv with the plan
---- `spec`: see `kv:between` in meta/aggregate.lua. Returns the pending of the starts.
-function exports.rows_between(rows, spec, start, finish, of)
+--- `spec`: see `kv:between` in meta/aggregate.lua. `adding(first, n, types)` returns the function
+-- that adds a row. Returns the pending of the starts.
+function exports.rows_between(rows, spec, start, finish, of, adding)
   local starts = type(of) == "table" and of.starts and true or false
   local open = between({ target = rows, parameters = spec.parameters, keys = spec.keys,
-    sums = spec.sums, adds_starts = starts }, start, finish, of)
+    options = OF_KV, sums = spec.sums, adding = adding, adds_starts = starts }, start, finish, of)
   return open
 end
 
-exports.pairing = { sides_of = sides_of, compiled = compiled, handler = handler,
+exports.pairing = { compiled = compiled, handler = handler,
   histogram_code = histogram_code, handlers_of = handlers_of }

@@ -3,7 +3,8 @@
 local _, _, native, exports = ...
 
 local declared, pairing = native.paired, exports.pairing
-local sides_of, compiled, handler = pairing.sides_of, pairing.compiled, pairing.handler
+local compiled, handler = pairing.compiled, pairing.handler
+local check_options, sides_of = exports.check_options, exports.sides_of
 local histogram_code, handlers_of = pairing.histogram_code, pairing.handlers_of
 
 local error, ipairs, pcall, tonumber, type = error, ipairs, pcall, tonumber, type
@@ -14,7 +15,7 @@ local USAGE = "measure takes an evsel and a table: "
 
 --- Returns the events of `measure`. They are not pairs, so all have the same key.
 local function measured_events(list, of)
-  return sides_of(list, USAGE, function(own)
+  return sides_of(list, USAGE, "value where rows", function(own)
     local value = own.value or of.value
     return value and { key = { "0" }, value = value, where = own.where or of.where,
       rows = own.rows or of.rows or {} }
@@ -62,6 +63,7 @@ function exports.measure(times, spec, events, of)
     histogram = of.histogram or nil, mixed = of.mixed or nil }
   for i = 1, plan.columns do plan.present[i] = spec.parameters[i + 1].is ~= "ignored" end
   local ok, why = pcall(function()
+    check_options("measure", of, "value where rows histogram mixed")
     local sides = measured_events(events, of)
     local set, add = handlers_of "the values"
     for _, side in ipairs(sides) do add(side, value_handler(side, plan)) end
