@@ -160,7 +160,7 @@ impl CountedEvent {
         self.add(&mut code, layout)?;
         // Operations in a filter count, too.
         code.place(rejected);
-        add_undefined(&mut code, maps.undefined, out);
+        add_undefined(&mut code, (maps.active, maps.undefined), out);
         code.place(out);
         code.set(R0, 1);
         code.exit();
@@ -361,9 +361,12 @@ pub(super) fn increment(code: &mut Assembler, map: i32, at: i16) {
     code.place(end);
 }
 
-/// Adds the undefined operations of this event to the counter of the CPU.
-pub(super) fn add_undefined(code: &mut Assembler, undefined: i32, out: Label) {
+/// Adds the undefined operations of this event to the counter of the CPU, if events are counted.
+/// Changes R0 to R5 and the index of the table in use, which must not be read any more.
+pub(super) fn add_undefined(code: &mut Assembler, (active, undefined): (i32, i32), out: Label) {
     code.jump_if(JumpIf::Equal, UNDEFINED, 0, out);
+    find_active(code, active, out);
+    code.jump_if(JumpIf::Equal, R1, NO_TABLE.cast_signed(), out);
     look_up(code, undefined, 0);
     code.jump_if(JumpIf::Equal, R0, 0, out);
     code.load(AccessSize::B8, R1, R0, 0);

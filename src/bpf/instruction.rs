@@ -153,6 +153,8 @@ pub enum BpfHelper {
     CurrentComm = 16,
     /// `bpf_perf_event_output(ctx, map, flags, data, size)`.
     PerfOutput = 25,
+    /// `bpf_get_current_task()`: the address of its `task_struct`.
+    CurrentTaskAddress = 35,
     /// `bpf_current_task_under_cgroup(map, index)`: 1 if it is.
     CurrentUnderCgroup = 37,
     /// `bpf_get_stack(ctx, dst, size, flags)`: the bytes written, or an error.

@@ -235,7 +235,7 @@ impl PairedEvent {
             }
         }
         code.place(end);
-        add_undefined(&mut code, maps.undefined, out);
+        add_undefined(&mut code, (maps.active, maps.undefined), out);
         code.place(out);
         code.set(R0, 1);
         code.exit();
@@ -281,7 +281,7 @@ pub enum EndedThread {
     /// The current one, which ends, at `sched:sched_process_exit`.
     Current,
     /// The last one with the number of a new thread, which is at this offset of the record of
-    /// `sched:sched_process_fork`: its last switch came after its end.
+    /// `task:task_newtask`: its last switch came after its end.
     Before(i16),
 }
 
@@ -295,7 +295,7 @@ pub fn end_program(layout: &PairLayout, maps: PairMaps, of: EndedThread) -> Opti
             code.call(BpfHelper::CurrentTask);
             code.copy_low(THREAD, R0);
         }
-        EndedThread::Before(child_at) => code.load(AccessSize::B4, THREAD, R1, child_at),
+        EndedThread::Before(new_at) => code.load(AccessSize::B4, THREAD, R1, new_at),
     }
     code.store(AccessSize::B8, R10, stack.pair, THREAD);
     find_active(&mut code, maps.active, out);

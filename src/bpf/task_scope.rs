@@ -1,13 +1,15 @@
 //! Limits a program to events of some tasks, and the programs that keep the set of these tasks
 //! true.
 //!
-//! The set is a map from threads to which of their events count. A program at each fork adds the
-//! children of its members. It runs before the child does, so no event of a child is missed. A
-//! thread that exits stays until the kernel frees it: switches and wakeups of it follow, those of
-//! its last waits for a CPU. Threads are also removed when their number is used again.
+//! The set is a map from threads to which of their events count. A program at `task:task_newtask`
+//! adds the children of its members, workers of io_uring included. It runs before the child does,
+//! so no event of a child is missed. A thread that exits stays until the kernel frees it: it is
+//! still switched and woken while it exits. Threads are also removed when their number is used
+//! again: that of a thread that executes a program, and is not the first of its process, stays
+//! until then.
 
 use super::assembler::BpfRegister::{self, *};
-use super::assembler::{AccessSize, Assembler, BpfHelper, JumpIf, Label};
+use super::assembler::{AccessSize, Assembler, BpfAlu, BpfHelper, JumpIf, Label};
 use super::expression::{CGROUP_AT, CONTEXT, THREAD};
 
 /// The tasks whose events a program sees; without a limit, all.
@@ -22,7 +24,7 @@ pub struct TaskScope {
 /// The maps of the programs that follow tasks.
 #[derive(Clone, Copy, Debug)]
 pub struct FollowedTasksMaps {
-    /// The threads: a number each, [`WAITING`], [`WATCHED`] or [`EXITED`].
+    /// The threads, each with [`WAITING`], [`WATCHED`] or a value with [`EXITED`].
     pub threads: i32,
     /// An array per CPU: the number of children for which the map had no room.
     pub unfollowed: i32,
@@ -32,7 +34,10 @@ pub struct FollowedTasksMaps {
 pub const WAITING: u32 = 0;
 /// A thread whose events count.
 pub const WATCHED: u32 = 1;
-/// A thread that has exited: only events of others about it count.
+/// The value of an exited thread is this bit and the lower 32 bits of its task's address, which is
+/// aligned. Only events of others about it count. A thread that executes a program takes the number
+/// of the first one of its process, which has exited (`de_thread()` in fs/exec.c): its own address
+/// is another one, and its events count.
 pub const EXITED: u32 = 2;
 
 /// Offsets from R10 of a key and of a value, 4 bytes each: below what a program has stored before.
@@ -44,9 +49,16 @@ impl TaskScope {
     /// is not watched. They change R0 to R5.
     pub fn check(&self, code: &mut Assembler, out: Label) {
         if let Some(threads) = self.threads {
+            let inside = code.label();
             find(code, threads, out);
             code.load(AccessSize::B4, R1, R0, 0);
-            code.jump_if(JumpIf::Unequal, R1, WATCHED.cast_signed(), out);
+            code.jump_if(JumpIf::Equal, R1, WATCHED.cast_signed(), inside);
+            code.jump_if(JumpIf::Equal, R1, WAITING.cast_signed(), out);
+            code.store(AccessSize::B4, R10, VALUE_AT, R1);
+            find_exited(code);
+            code.load(AccessSize::B4, R2, R10, VALUE_AT);
+            code.jump_if_register(JumpIf::Equal, R1, R2, out);
+            code.place(inside);
         }
         if let Some((groups, count)) = self.cgroups {
             let inside = code.label();
@@ -73,13 +85,17 @@ impl TaskScope {
 }
 
 impl FollowedTasksMaps {
-    /// Returns the program for sched_process_fork, whose record has the new thread at `child_at`.
-    pub fn at_fork(&self, child_at: i16) -> Option<Vec<u64>> {
+    /// Returns the program for task_newtask, whose record has the new thread at `child_at`.
+    pub fn at_new_task(&self, child_at: i16) -> Option<Vec<u64>> {
         let mut code = Assembler::default();
         let [out, unwatched] = [(); 2].map(|()| code.label());
         find_thread(&mut code);
         find(&mut code, self.threads, unwatched);
         code.load(AccessSize::B4, R1, R0, 0);
+        let is_child = code.label();
+        code.jump_if(JumpIf::LessEqual, R1, WATCHED.cast_signed(), is_child);
+        code.set(R1, WATCHED.cast_signed());
+        code.place(is_child);
         code.store(AccessSize::B4, R10, VALUE_AT, R1);
         self.key(&mut code, child_at);
         code.copy(R3, R10);
@@ -104,7 +120,16 @@ impl FollowedTasksMaps {
     /// Returns the program for sched_process_exit, which the kernel calls before it closes the
     /// thread's perf events.
     pub fn at_exit(&self) -> Option<Vec<u64>> {
-        self.set_current(EXITED)
+        let mut code = Assembler::default();
+        let out = code.label();
+        find_thread(&mut code);
+        find(&mut code, self.threads, out);
+        code.load(AccessSize::B4, R1, R0, 0);
+        code.jump_if(JumpIf::Equal, R1, WAITING.cast_signed(), out);
+        code.copy(R8, R0);
+        find_exited(&mut code);
+        code.store(AccessSize::B4, R8, 0, R1);
+        end(code, out)
     }
 
     /// Returns the program for sched_process_free, whose record has the thread at `thread_at`. With
@@ -119,7 +144,7 @@ impl FollowedTasksMaps {
             code.call(BpfHelper::MapLookup);
             code.jump_if(JumpIf::Equal, R0, 0, out);
             code.load(AccessSize::B4, R1, R0, 0);
-            code.jump_if(JumpIf::Unequal, R1, EXITED.cast_signed(), out);
+            code.jump_if(JumpIf::LessEqual, R1, WATCHED.cast_signed(), out);
             arguments(&mut code, self.threads);
         }
         code.call(BpfHelper::MapDelete);
@@ -127,20 +152,13 @@ impl FollowedTasksMaps {
     }
 
     /// Returns the program for task_rename. An exec renames its task just after the kernel has
-    /// enabled the task's perf events that wait for it (`begin_new_exec()` in fs/exec.c). From then
-    /// on, the task has the number of the first thread of its process (`de_thread()`), which may
-    /// have exited.
+    /// enabled the task's perf events that wait for it (`begin_new_exec()` in fs/exec.c).
     pub fn at_rename(&self) -> Option<Vec<u64>> {
-        self.set_current(WATCHED)
-    }
-
-    /// Returns a program that sets the value of the current thread, if it has one.
-    fn set_current(&self, value: u32) -> Option<Vec<u64>> {
         let mut code = Assembler::default();
         let out = code.label();
         find_thread(&mut code);
         find(&mut code, self.threads, out);
-        code.store_constant(AccessSize::B4, R0, 0, value.cast_signed());
+        code.store_constant(AccessSize::B4, R0, 0, WATCHED.cast_signed());
         end(code, out)
     }
 
@@ -157,6 +175,13 @@ fn find_thread(code: &mut Assembler) {
     code.copy(CONTEXT, R1);
     code.call(BpfHelper::CurrentTask);
     code.copy_low(THREAD, R0);
+}
+
+/// Sets R1 to the value that the current thread has when it has exited.
+fn find_exited(code: &mut Assembler) {
+    code.call(BpfHelper::CurrentTaskAddress);
+    code.copy_low(R1, R0);
+    code.alu_constant(BpfAlu::Or, R1, EXITED.cast_signed());
 }
 
 /// Sets R0 to the value of the current thread; jumps to `absent` if it has none.

@@ -127,6 +127,7 @@ const KNOWN: &[KnownTracepoint] = &[
         2,
         &[("parent_pid", Member(0, "pid")), ("child_pid", Member(1, "pid"))],
     ),
+    ("task:task_newtask", Task, 2, &[("pid", Member(0, "pid"))]),
     ("task:task_rename", Task, 2, &[]),
     ("raw_syscalls:sys_enter", Task, 2, &[("id", Argument(1))]),
     (

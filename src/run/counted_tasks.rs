@@ -58,7 +58,7 @@ pub(super) fn counted_tasks(
         threads,
         processes: source.processes.clone(),
         after_exec: source.workload,
-        fork: event("sched:sched_process_fork")?,
+        new_task: event("task:task_newtask")?,
         exit: is_linux_since(CLOSES_AT_EXIT)
             .then(|| event("sched:sched_process_exit"))
             .transpose()?,

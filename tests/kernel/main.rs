@@ -47,6 +47,7 @@ mod measured_values;
 mod memory;
 mod metrics;
 mod network;
+mod new_tasks;
 mod opening;
 mod page_faults;
 #[cfg(target_arch = "x86_64")]
@@ -149,6 +150,7 @@ fn main() -> ExitCode {
         metrics::otlp::tests(),
         metrics::serve::tests(),
         network::tests(),
+        new_tasks::tests(),
         opening::tests(),
         page_faults::tests(),
         #[cfg(target_arch = "x86_64")]

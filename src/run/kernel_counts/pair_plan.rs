@@ -21,7 +21,7 @@ use crate::source::counting::pairs::{PairRole, PairTable};
 
 /// The events at which the start of a thread is removed.
 const EXIT: &str = "sched:sched_process_exit";
-const FORK: &str = "sched:sched_process_fork";
+const NEW_TASK: &str = "task:task_newtask";
 
 /// The event with which a thread leaves a CPU, also after its end.
 const SWITCH: &str = "sched:sched_switch";
@@ -163,10 +163,10 @@ impl PairPlan<'_> {
         if self.declared.threads {
             ends.push((tracepoint(EXIT)?, EndedThread::Current));
             if outlives_thread {
-                let fork = tracepoint(FORK)?;
-                let child = fork.format().and_then(|format| format.offset_of("child_pid", 4));
-                let at = child.and_then(|child| i16::try_from(child).ok());
-                ends.push((fork, EndedThread::Before(at.ok_or("forks have no child_pid")?)));
+                let new_task = tracepoint(NEW_TASK)?;
+                let pid = new_task.format().and_then(|format| format.offset_of("pid", 4));
+                let at = pid.and_then(|pid| i16::try_from(pid).ok());
+                ends.push((new_task, EndedThread::Before(at.ok_or("task_newtask has no pid")?)));
             }
         }
         let room = self.declared.room;

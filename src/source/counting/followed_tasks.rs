@@ -32,8 +32,8 @@ pub struct WatchedThreads {
     pub processes: Vec<i32>,
     /// Whether their events count only after their next exec.
     pub after_exec: bool,
-    /// `sched:sched_process_fork`.
-    pub fork: FollowedEvent,
+    /// `task:task_newtask`.
+    pub new_task: FollowedEvent,
     /// `sched:sched_process_exit`, if the kernel closes a thread's perf events just after it.
     pub exit: Option<FollowedEvent>,
     /// `sched:sched_process_free`.
@@ -75,7 +75,7 @@ pub(super) struct FollowedTasks {
     threads: Option<BpfMap>,
     unfollowed: Option<BpfMap>,
     cgroups: Option<(BpfMap, u32)>,
-    /// The programs that add children, and those that execute a program.
+    /// The programs at new tasks and at the execution of a program.
     held: Vec<HeldProgram>,
     /// The programs at the end of a thread.
     ends: Vec<HeldProgram>,
@@ -113,10 +113,11 @@ impl FollowedTasks {
             set(threads.set_number(thread.cast_unsigned(), state))?;
         }
         let maps = FollowedTasksMaps { threads: threads.number(), unfollowed: unfollowed.number() };
-        let fork = watched.fork.offset_of("child_pid", 4).and_then(|child| maps.at_fork(child));
+        let child = watched.new_task.offset_of("pid", 4);
+        let new_task = child.and_then(|child| maps.at_new_task(child));
         let thread = watched.free.offset_of("pid", 4);
         let free = thread.and_then(|thread| maps.at_free(thread, watched.exit.is_some()));
-        let mut programs = vec![(&watched.fork, fork)];
+        let mut programs = vec![(&watched.new_task, new_task)];
         if watched.after_exec || watched.exit.is_some() {
             programs.push((&watched.rename, maps.at_rename()));
         }
@@ -160,9 +161,9 @@ impl FollowedTasks {
         })
     }
 
-    /// Ends the events of a thread after its end was counted from now on. Must be called when the
-    /// programs that count are attached: the kernel runs those of one event in the order in which
-    /// they were attached.
+    /// Attaches the program at the end of threads again. Must be called when the programs that
+    /// count are attached: the kernel runs those of one event in the order in which they were
+    /// attached.
     ///
     /// # Errors
     /// The kernel refuses the event or the attachment.
@@ -190,8 +191,8 @@ impl FollowedTasks {
     }
 
     /// Returns how many new threads and executed programs, of any process, were missed because
-    /// another program ran on the CPU. Threads that are missed at their end stay until their number
-    /// is used again, which is harmless.
+    /// another program ran on the CPU. A thread that is missed at its end stays until its number is
+    /// used again; what it does after its exit counts.
     pub(super) fn missed(&self) -> u64 {
         HeldProgram::missed(&self.held)
     }
