@@ -7,9 +7,10 @@
 mod controller;
 mod counted_slice;
 mod events;
-mod prices;
+pub(super) mod prices;
 mod reading;
 mod refusal;
+mod slice_idle;
 mod slices;
 mod switching;
 
@@ -27,7 +28,7 @@ use crate::source::request::{Opening, SourceRequest};
 use crate::stat::weight::EventWeight;
 use crate::sys::clock::monotonic_ns;
 use crate::sys::machine;
-use controller::{COUNTED_NS, Controller, Load, PRINTED_NS, Prices, primes};
+use controller::{COUNTED_NS, Controller, Load, PRINTED_NS, primes};
 use counted_slice::CountingSlice;
 pub(super) use events::ThinnedEvents;
 use reading::CostReading;
@@ -100,17 +101,18 @@ pub(super) struct BudgetKeeper {
 
 impl BudgetKeeper {
     /// Measures the prices of the events that are opened, or that the kernel counts; None without
-    /// `--budget`. Takes some 50 ms for records.
+    /// `--budget`. Takes some 50 ms for records. `slow_path` is that of counts.
     pub(super) fn begin(
         request: &RunRequest,
         openings: &[Opening],
         counts: &KernelCounts,
+        slow_path: f64,
         context: &SharedContext,
     ) -> Option<BudgetKeeper> {
         let share = request.options.budget?;
         let stacks = openings.iter().filter_map(|one| one.sampling.stack).map(prices::copied).max();
         let (prices, own) = if counts.are_thinned() {
-            (Some(Prices::of_counts(prices::USUAL_COUNTED_NS, prices::USUAL_SKIPPED_NS)), 0.0)
+            (Some(prices::of_counts(slow_path)), 0.0)
         } else {
             let own = if request.monitor.emits.is_some() { PRINTED_NS } else { COUNTED_NS };
             (prices::measured(stacks.unwrap_or_default()), own)
@@ -160,10 +162,8 @@ impl BudgetKeeper {
         let (by_cpu, lasted) = match events.are_counted() {
             true => {
                 let seen = events.counts.look(LOOK)?;
-                let before = self.controller.prices();
-                let counted = seen.counted_ns.unwrap_or(before.record);
-                let skipped = seen.skipped_ns.unwrap_or(counted * before.skipped / before.record);
-                self.controller.set_prices(Prices::of_counts(counted, skipped.min(counted)));
+                let prices = self.controller.prices();
+                self.controller.set_prices(prices.of_program(seen.counted_ns, seen.skipped_ns));
                 (seen.by_cpu, seen.lasted)
             }
             false => events.live.count_before_run(LOOK),

@@ -1,10 +1,11 @@
 //! Work of a run between two drains: its priority, changes of the machine, counts in the kernel and
 //! its budget.
 
+use super::budget::prices::slow_path;
 use super::budget::{BudgetKeeper, ThinnedEvents};
 use super::kernel_counts::KernelCounts;
 use super::machine_changes::MachineChanges;
-use super::request::{RunOptions, RunRequest};
+use super::request::{CountingPlace, RunOptions, RunRequest};
 use super::schedule::Schedule;
 use crate::base::report::draw::Level;
 use crate::script::context::shared::SharedContext;
@@ -34,8 +35,12 @@ impl Upkeep {
         source: &SourceRequest,
         openings: &mut Vec<Opening>,
     ) -> anyhow::Result<Upkeep> {
+        let may_count =
+            request.options.budget.is_some() && request.options.counting != CountingPlace::User;
+        // The programs of counts make system calls slower, even before they count.
+        let slow_path = if may_count { slow_path(roles) } else { 0.0 };
         let counts = KernelCounts::open(host, request, roles, source, openings)?;
-        let budget = BudgetKeeper::begin(request, openings, &counts, host.context());
+        let budget = BudgetKeeper::begin(request, openings, &counts, slow_path, host.context());
         Ok(Upkeep { boost: None, changes: MachineChanges::default(), counts, budget })
     }
 

@@ -3,6 +3,7 @@
 //! See proc_stat(5) and `show_stat()` in fs/proc/stat.c. A tick is 1/USER_HZ s (10 ms on most
 //! architectures); `user` contains `guest`, and `nice` contains `guest_nice`.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader};
 
@@ -14,6 +15,9 @@ const TIMES: usize = 10;
 /// Ticks of a CPU since boot: user, nice, system, idle, iowait, irq, softirq, steal, guest and
 /// guest_nice.
 pub type Ticks = [u64; TIMES];
+
+/// How long each online CPU has been idle, in nanoseconds, with the resolution of a tick.
+pub type CpuIdle = BTreeMap<u32, u64>;
 
 /// Returns the length of a tick in nanoseconds.
 pub fn tick_ns() -> u64 {
@@ -33,6 +37,14 @@ pub fn cpu_ticks() -> io::Result<Vec<(u32, Ticks)>> {
         all.extend(of_line(rest));
     }
     Ok(all)
+}
+
+/// Returns the idle times of the CPUs, time with I/O that a task waits for included. Empty if the
+/// file cannot be read.
+pub fn cpu_idle() -> CpuIdle {
+    let idle =
+        |(cpu, [_, _, _, idle, iowait, ..]): (u32, Ticks)| (cpu, (idle + iowait) * tick_ns());
+    cpu_ticks().unwrap_or_default().into_iter().map(idle).collect()
 }
 
 /// Parses the number and the ticks after `cpu`; returns None for the line that sums up all CPUs.
@@ -63,5 +75,6 @@ mod tests {
     fn this_machine_has_times_for_each_of_its_cpus() {
         let cpus: Vec<u32> = cpu_ticks().unwrap().into_iter().map(|(cpu, _)| cpu).collect();
         assert_eq!(cpus, super::super::cpus::online_cpus());
+        assert_eq!(cpu_idle().into_keys().collect::<Vec<_>>(), cpus);
     }
 }

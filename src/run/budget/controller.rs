@@ -21,20 +21,33 @@ pub(super) struct Prices {
     pub(super) off: f64,
     /// Whether events are counted in the kernel instead of recorded.
     pub(super) are_counts: bool,
+    /// The part of the first two that is not the run time of the programs that count: system calls
+    /// take the kernel's slow path.
+    pub(super) slow_path: f64,
 }
 
 impl Prices {
-    /// Returns the prices of events that the kernel counts: of one that is counted, and of one that
-    /// is not, because only one in N is.
-    pub(super) fn of_counts(counted: f64, skipped: f64) -> Prices {
-        Prices { record: counted, skipped, off: 0.0, are_counts: true }
+    /// Returns the prices of events that the kernel counts: of the program where it counts one, and
+    /// where it does not, because only one in N is; both with the cost of the `slow_path`.
+    pub(super) fn of_counts(counted: f64, skipped: f64, slow_path: f64) -> Prices {
+        let (record, skipped) = (counted + slow_path, skipped + slow_path);
+        Prices { record, skipped, off: 0.0, are_counts: true, slow_path }
     }
 
-    /// Returns the same prices, if the mean of an event is `ns` where this share of the events is
+    /// Returns the same prices with these ones of the program; None keeps the one before.
+    pub(super) fn of_program(self, counted: Option<f64>, skipped: Option<f64>) -> Prices {
+        let [before, skipped_before] = [self.record, self.skipped].map(|ns| ns - self.slow_path);
+        let counted = counted.unwrap_or(before);
+        let skipped = skipped.unwrap_or(counted * skipped_before / before.max(1.0));
+        Prices::of_counts(counted, skipped.min(counted), self.slow_path)
+    }
+
+    /// Returns the same prices, if the mean of a program is `ns` where this share of the events is
     /// counted.
     pub(super) fn scaled_to(self, ns: f64, share: f64) -> Prices {
-        let by = ns / (share * self.record + (1.0 - share) * self.skipped).max(1.0);
-        Prices { record: by * self.record, skipped: by * self.skipped, ..self }
+        let [counted, skipped] = [self.record, self.skipped].map(|ns| ns - self.slow_path);
+        let by = ns / (share * counted + (1.0 - share) * skipped).max(1.0);
+        Prices::of_counts(by * counted, by * skipped, self.slow_path)
     }
 }
 
@@ -192,7 +205,8 @@ impl Controller {
         }
         if !is_early {
             let rest = (own_ns - self.own * load.samples).max(0.0);
-            self.fixed = (self.fixed + rest / load.capacity.max(1.0)) / 2.0;
+            let share = rest / load.capacity.max(1.0);
+            self.fixed = if self.fixed > 0.0 { f64::midpoint(self.fixed, share) } else { share };
         }
     }
 

@@ -2,15 +2,16 @@
 
 use super::controller::Prices;
 use crate::event::sampling::{CallGraph, StackSampling};
+use crate::script::evsel::role::Role;
 use crate::sys::tracefs::Tracefs;
 use crate::sys::tracepoint_overhead::{self, StackCopy};
 
 /// Prices of this machine's kind, in nanoseconds, if they cannot be measured.
 pub(super) const USUAL: Prices =
-    Prices { record: 300.0, skipped: 80.0, off: 20.0, are_counts: false };
-/// The cost of an event that is counted, and of one that is not, until they are measured.
-pub(super) const USUAL_COUNTED_NS: f64 = 80.0;
-pub(super) const USUAL_SKIPPED_NS: f64 = 25.0;
+    Prices { record: 300.0, skipped: 80.0, off: 20.0, are_counts: false, slow_path: 0.0 };
+/// The cost of a program that counts an event, and of one that does not, until they are measured.
+const USUAL_COUNTED_NS: f64 = 80.0;
+const USUAL_SKIPPED_NS: f64 = 25.0;
 
 /// Returns the part of a stack that the kernel walks or copies.
 pub(super) fn copied(stack: StackSampling) -> StackCopy {
@@ -32,5 +33,33 @@ pub(super) fn measured(stack: StackCopy) -> Option<Prices> {
         skipped,
         off: overhead.off.min(skipped),
         are_counts: false,
+        slow_path: 0.0,
     })
+}
+
+/// Returns the usual prices of events that the kernel counts, of which `slow_path` is what they
+/// cost beside the programs.
+pub(super) fn of_counts(slow_path: f64) -> Prices {
+    Prices::of_counts(USUAL_COUNTED_NS, USUAL_SKIPPED_NS, slow_path)
+}
+
+/// Returns what an event of these roles costs because system calls take the kernel's slow path
+/// while programs are attached; 0 without events of system calls. Measures it, which takes some
+/// 50 ms. No program must be attached: the path is slow then.
+///
+/// A call takes it once, also with an event at its entry and one at its return. All roles are
+/// assumed to have as many events.
+pub(in crate::run) fn slow_path(roles: &[Role]) -> f64 {
+    let at = |end: &str| {
+        let is_of = |role: &&Role| role.event.is_of_system_calls() && role.event.name.contains(end);
+        roles.iter().filter(is_of).count()
+    };
+    match (at("sys_enter"), at("sys_")) {
+        (_, 0) => 0.0,
+        (entries, all) => {
+            let calls = if entries > 0 { entries } else { all };
+            let slower = measured(StackCopy::default()).unwrap_or(USUAL).off;
+            slower * calls as f64 / roles.len() as f64
+        }
+    }
 }

@@ -20,12 +20,15 @@ const COUNTED_SLICE_NS: u64 = 20_000_000;
 /// One part in so many of a slice, its first, is not measured. Events make tasks slower: those that
 /// wait for a clock have fewer events at the start of a slice, until they have settled.
 const SETTLING_PART: u64 = 5;
-/// Shortest slice.
+/// Shortest slice of records, and of counts: these take longer to begin.
 const SHORTEST_NS: u64 = 1_000_000;
+const COUNTED_SHORTEST_NS: u64 = 5_000_000;
 /// How long before the next slice the records of one are read.
 const READ_NS: u64 = 5_000_000;
-/// Cycles of a report, at least, unless they would be shorter than the shortest.
+/// Cycles of a report, at least, unless they would be shorter than the shortest: of records, and of
+/// counts, whose slices are longer.
 const REPORTED_CYCLES: u64 = 2;
+const COUNTED_REPORTED_CYCLES: u64 = 4;
 /// Cycles between two decisions.
 const CYCLES: u32 = 4;
 
@@ -96,11 +99,14 @@ impl Slices {
     ) -> Slices {
         let (next_report, interval) = report;
         let state = SliceState::Off(now);
-        let (shortest, usual) = match are_counted {
-            true => (interval.clamp(CYCLE_NS, COUNTED_CYCLE_NS), COUNTED_SLICE_NS),
-            false => (CYCLE_NS, SLICE_NS),
+        let (shortest, usual, reported) = match are_counted {
+            true => {
+                let shortest = interval.clamp(CYCLE_NS, COUNTED_CYCLE_NS);
+                (shortest, COUNTED_SLICE_NS, COUNTED_REPORTED_CYCLES)
+            }
+            false => (CYCLE_NS, SLICE_NS, REPORTED_CYCLES),
         };
-        let longest = (interval / REPORTED_CYCLES).max(shortest);
+        let longest = (interval / reported).max(shortest);
         let mut slices = Slices {
             one_in,
             shortest,
@@ -234,7 +240,7 @@ impl Slices {
 
     fn length(&self) -> u64 {
         let cycle = (self.usual * self.one_in).clamp(self.shortest, self.longest);
-        (cycle / self.one_in).max(SHORTEST_NS)
+        (cycle / self.one_in).max(if self.settles { SHORTEST_NS } else { COUNTED_SHORTEST_NS })
     }
 
     fn settling(&self) -> u64 {

@@ -1,7 +1,6 @@
 //! Switches the events of a run on and off, as its slices of time demand.
 
 use super::controller::primes;
-use super::counted_slice::CountingSlice;
 use super::events::ThinnedEvents;
 use super::slices::{SliceEdge, Slices};
 use super::{BudgetKeeper, random};
@@ -10,9 +9,10 @@ use crate::source::live::Live;
 use crate::sys::clock::monotonic_ns;
 use crate::sys::cpus::online_cpus;
 use crate::sys::machine::runnable_tasks;
+use crate::sys::proc_stat::cpu_idle;
 
 /// Longest time between two looks at the number of events that are all counted.
-const COUNTED_MS: f64 = 50.0;
+const COUNTED_MS: f64 = 25.0;
 /// Time between two slices in which the price of counts is measured, which makes them slower.
 const PRICED_NS: u64 = 10_000_000_000;
 /// Time constant, in slices, of the moving average of runnable tasks.
@@ -81,7 +81,7 @@ impl BudgetKeeper {
             false => events.switch(false)?,
         };
         if events.are_counted() {
-            self.counted_slice.end(&off);
+            self.counted_slice.end(&off, &cpu_idle());
             events.reprice(&mut self.controller);
         }
         let live = &*events.live;
@@ -167,7 +167,9 @@ impl BudgetKeeper {
             }
             let on = events.switch(true)?;
             events.measure_from(slices.began(on.at));
-            self.counted_slice = CountingSlice::begin(on);
+            if events.are_counted() {
+                self.counted_slice.begin(on, cpu_idle());
+            }
             return Ok(());
         }
         self.slices = None;
@@ -209,7 +211,7 @@ impl BudgetKeeper {
                 let begun = if are_counted {
                     // The first slice follows the counts so far, which stand for themselves.
                     let on = events.counts.begin_interval()?;
-                    self.counted_slice = CountingSlice::begin(on.clone());
+                    self.counted_slice.begin(on.clone(), cpu_idle());
                     let now = events.live.now();
                     events.counts.collect_slice(host, now, 1.0)?;
                     on.at

@@ -2,7 +2,8 @@
 
 use super::*;
 
-const PRICES: Prices = Prices { record: 170.0, skipped: 50.0, off: 10.0, are_counts: false };
+const PRICES: Prices =
+    Prices { record: 170.0, skipped: 50.0, off: 10.0, are_counts: false, slow_path: 0.0 };
 /// Nanoseconds of a decision's window.
 const WINDOW: f64 = 1e8;
 
@@ -210,7 +211,7 @@ fn calls_between_slices_are_part_of_the_cost_and_shorten_slices() {
 
 #[test]
 fn counts_in_the_kernel_are_exact_or_in_slices() {
-    let mut controller = Controller::new(0.01, Prices::of_counts(100.0, 30.0), 0.0);
+    let mut controller = Controller::new(0.01, Prices::of_counts(100.0, 30.0, 0.0), 0.0);
     let load =
         |events: f64, samples: f64| Load { capacity: 2e9, events, samples, ..Load::default() };
     assert_eq!(controller.decide(0.0, &load(100_000.0, 100_000.0)), None, "half of the limit");
@@ -228,4 +229,16 @@ fn counts_in_the_kernel_are_exact_or_in_slices() {
         controller.decide(f64::from(second) * 1e9, &load(1000.0, 200.0));
     }
     assert_eq!(controller.thinning(), Thinning::NONE);
+}
+
+#[test]
+fn what_is_measured_of_programs_leaves_the_rest_of_a_price() {
+    let prices = Prices::of_counts(80.0, 20.0, 60.0);
+    assert_eq!((prices.record, prices.skipped), (140.0, 80.0));
+    // The mean of a program is twice as long as assumed.
+    let scaled = prices.scaled_to(64.0, 0.2);
+    assert_eq!((scaled.record, scaled.skipped), (220.0, 100.0));
+    let looked = prices.of_program(Some(40.0), None);
+    assert_eq!((looked.record, looked.skipped), (100.0, 70.0));
+    assert_eq!(prices.of_program(None, Some(90.0)), Prices::of_counts(80.0, 80.0, 60.0));
 }
