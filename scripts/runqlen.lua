@@ -14,16 +14,20 @@ local m = monitor {
   group = "cpu", order = true, every = "1s", whole_cpus = true,
 }
 
-local lengths, current ---@type perilune.Levels, table<integer, number>
+local lengths, current, recount ---@type perilune.Levels, table<integer, number>, fun()
 
 function m.init()
   lengths = levels.of(cpus())
-  current = run_queue.watch(function(cpu, time, length) lengths:add(cpu, time, length) end)
+  current, recount = run_queue.watch(function(cpu, time, length) lengths:add(cpu, time, length) end)
 end
 
 local COLUMNS = { "cpu", { "avg", decimals = 2, width = 6 }, "max", { "1%", decimals = 1 },
   { "2%", decimals = 1 }, { "3+%", decimals = 1 },
   { "over time", align = "left", metric = "none" } }
 
-function m.interval() return report(false, COLUMNS, lengths:rows(now(), current), "runqlen") end
+function m.interval()
+  local rows = lengths:rows(now(), current)
+  recount()
+  return report(false, COLUMNS, rows, "runqlen")
+end
 return m

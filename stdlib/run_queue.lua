@@ -7,16 +7,22 @@ local sched = require "sched"
 local band, ASLEEP = bit.band, sched.ASLEEP                -- includes the bits of sched.DEAD
 
 --- Watches the run queues of all CPUs. Calls `changes(cpu, time, length)` before a length changes;
---- `length` is the one until then. Returns the lengths by CPU.
+--- `length` is the one until then. Returns the lengths by CPU, and a function for `m.interval` that
+--- counts the waiting tasks again: after lost events, tasks are dropped without a change.
 ---@param changes fun(cpu: integer, time: number, length: number)
----@return table<integer, number>
+---@return table<integer, number>, fun()
 function run_queue.watch(changes)
-  local waiting, length, running = pending { "cpu", key = "tid" }, per_cpu(0), per_cpu(-1)
+  local waiting, length, running = pending { "cpu" }, per_cpu(0), per_cpu(-1)
 
   local function add(cpu, time, by)
     local before = length[cpu]
     changes(cpu, time, before)
     length[cpu] = math.max(before + by, 0)
+  end
+  -- The task has run, even if the switch to it is missing.
+  local function runs(e, tid)
+    local wait = tid ~= 0 and waiting:close(tid, e)
+    if wait then add(wait.cpu, e._time, -1) end
   end
   local function waits(e, tid, cpu)
     -- A wait that begins during a loss of events is not stored: its end may be lost, too.
@@ -38,15 +44,19 @@ function run_queue.watch(changes)
   end)
   evsel("sched:sched_switch", every, function(e)
     local cpu, tid, next = e._cpu, e.prev_pid, e.next_pid
-    -- A task that still waits has run, but a switch is missing.
-    local stale = tid ~= 0 and waiting:close(tid, e)
-    if stale then add(stale.cpu, e._time, -1) end
+    runs(e, tid)
     if tid ~= 0 and band(e.prev_state, ASLEEP) == 0 then waits(e, tid, cpu) end
     running[cpu] = next
-    local wait = next ~= 0 and waiting:close(next, e)
-    if wait then add(wait.cpu, e._time, -1) end
+    runs(e, next)
   end)
-  return length
+  -- Older recordings do not contain it.
+  evsel("sched:sched_process_exit", { all_tasks = true, optional = true },
+    function(e) runs(e, e.pid) end)
+
+  return length, function()
+    for _, cpu in ipairs(cpus()) do length[cpu] = 0 end
+    for _, wait in waiting:each() do length[wait.cpu] = length[wait.cpu] + 1 end
+  end
 end
 
 return run_queue
