@@ -320,7 +320,8 @@ fn finish(
     {
         host.context().note(Level::Warning, &text);
     }
-    host.set_now(now);
+    // Calls that are open at the event that ends the run are not older than that.
+    host.set_now(host.satisfied_at().map_or(now, |at| at.min(now)));
     host.lost_so_far(now, lost_at_end, live.side_lost_beside_events());
     let counters = live.counts();
     let seconds = live.counted_for().unwrap_or((now - schedule.last) / 1e9);

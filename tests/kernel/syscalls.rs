@@ -13,6 +13,7 @@ live_tests! {
     only_the_selected_calls_are_counted,
     a_call_that_does_not_return_is_counted,
     a_call_that_has_not_returned_is_shown_with_its_age,
+    a_call_that_the_last_event_began_has_no_age,
     returns_from_signal_handlers_are_counted_wherever_calls_are_paired,
     arguments_of_common_calls_have_the_names_of_their_values,
     a_call_is_printed_with_its_parameters_and_its_result,
@@ -117,6 +118,19 @@ fn a_call_that_has_not_returned_is_shown_with_its_age() {
         let age = row["for_ms"].as_f64().unwrap_or_else(|| panic!("{row}"));
         assert!((500.0..1500.0).contains(&age), "{place}: {row}");
     }
+}
+
+fn a_call_that_the_last_event_began_has_no_age() {
+    let mut ages = Vec::new();
+    // One of two successive events begins a call.
+    for events in ["99", "100"] {
+        let load = load::getppid(3000);
+        let args = ["syscalls", "--only", "getppid", "-N", events, "-p", &load.pid().to_string()];
+        let run = crate::watch(&args, load);
+        let open = run.of("row").filter(|row| row["table"] == "in_progress");
+        ages.extend(open.map(|row| row["for_ms"].clone()));
+    }
+    assert_eq!(ages, [0.0]);
 }
 
 fn a_call_that_does_not_return_is_counted() {

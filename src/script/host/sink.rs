@@ -135,6 +135,11 @@ impl Host {
         }
     }
 
+    /// Returns the time of the last event that was handled, if no further one is wanted.
+    pub fn satisfied_at(&self) -> Option<f64> {
+        self.satisfied().then(|| self.context.with(|context| context.now))
+    }
+
     /// Lets the drivers count, because only they know which events pass the predicates, and stop at
     /// `max` events in all.
     fn limit_to(&mut self, max: u64) {
