@@ -3,11 +3,11 @@
 -- after that is not included (see rundelay). The stack of the waker is taken where it calls the
 -- wakeup, also if the sleeper is on another CPU. An interrupt that wakes is not work of the task
 -- that it interrupts: its waker is `(interrupt)` or `(softirq)`, with its innermost kernel frames
--- only. Sleeps that have not ended are reported at the end of the run, with the waker `(asleep)`.
--- --wakers omits the stacks: who wakes whom. A flame graph has the sleeper's stack, `--`, and above
--- it the stack of the waker, innermost function first. Its weight is the time, or the number of
--- sleeps (--weight count). Functions that call the C library are missing in it if that was built
--- without frame pointers: use --call-graph dwarf.
+-- only. Sleeps that have not ended are reported at the end of the run, with the waker `(asleep)`;
+-- those that began before the run are not known. --wakers omits the stacks: who wakes whom. A flame
+-- graph has the sleeper's stack, `--`, and above it the stack of the waker, innermost function
+-- first. Its weight is the time, or the number of sleeps (--weight count). Functions that call the
+-- C library are missing in it if that was built without frame pointers: use --call-graph dwarf.
 --   perilune offcpu -p 1234
 --   perilune offcpu --wakers -i 1000
 --   perilune offcpu -D --heatmap sleeps.html

@@ -1,5 +1,6 @@
 --- TCP connections that ended during the run: how long they lasted and the bytes that the process
--- sent and received, by process, direction and peer. --each prints each of them.
+-- sent and received, by process, direction and peer. --each prints each of them. Connections of
+-- all processes are watched, also with a COMMAND.
 -- `connect`: opened here. `accept`: opened by the peer. `failed`: never established, each attempt
 -- of a socket. `older`: opened before the run, so that duration and bytes are not known; its
 -- process is the one that closes it, or `-` if it was reset. The process is the one that connects,

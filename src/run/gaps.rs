@@ -48,8 +48,8 @@ pub(super) fn unread_texts(live: &Live) -> Option<String> {
     (unread > 0).then(|| {
         let unread = counted(unread, "string");
         let (of, shown) = match live.filters_by_task() {
-            true => (" of all tasks", "watched tasks show (fault) instead"),
-            false => ("", "they are shown as (fault)"),
+            true => (" of all tasks", "those of watched tasks are shown as (fault) or empty"),
+            false => ("", "they are shown as (fault) or empty"),
         };
         format!(
             "{unread} of system calls{of} could not be read: not in memory when the call began, or \

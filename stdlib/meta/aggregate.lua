@@ -63,8 +63,9 @@ function l:add(ns, ...) end
 --- paired in user space, with the same results. See docs/in-kernel.md.
 ---
 --- A side is an evsel, a table with one and its own expressions, or a list of such tables. An
---- evsel may be in both sides: it is an end before it is a start. Returns the pending of the
---- starts, which has the columns that come from starts as `column1`, `column2`, …
+--- evsel may be in both sides: it is an end before it is a start. Two evsels of one event whose
+--- filters accept the same events have no such order. Returns the pending of the starts, which has
+--- the columns that come from starts as `column1`, `column2`, …
 ---@param start perilune.PairSide
 ---@param finish perilune.PairSide
 ---@param of perilune.PairOptions

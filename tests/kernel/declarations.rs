@@ -141,6 +141,14 @@ const MISTAKES: &[(&str, &str)] = &[
         "between: an entry of counts has no option 'keys'; did you mean 'key'?",
     ),
     (
+        "times:between(enter, exit, { key = \"_tid\", rows = { \"id\" }, counts = { rows } })",
+        "between: counts takes a list of tables",
+    ),
+    (
+        "rows:count(enter, { key = \"id\", sums = { \"1\", \"2\" } })",
+        "count: this kv has 1 sums, the count adds 2 of them from the 1th on",
+    ),
+    (
         "rows:count(enter, { key = \"id\", sum = { \"1\" } })",
         "count has no option 'sum'; did you mean 'sums'?",
     ),

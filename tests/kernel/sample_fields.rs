@@ -96,7 +96,7 @@ fn a_field_of_the_attr_has_an_effect_or_is_refused_with_what_to_write() {
         ("exclude_callchain_user", "has no effect: the event has no call chains of the kernel"),
         ("max_stack", "'max_stack' of an evsel has no effect: no stack is recorded"),
         ("registers", "'registers' of an evsel is true or false, not of type integer"),
-        ("registers = true, stack", "sched:sched_process_exit is not a function, whose call has"),
+        ("registers = true, stack", "sched:sched_process_exit is not a function; use kprobe:NAME"),
         ("branch_sample_type", "it selects the branches of e._branches"),
         ("wakeup_event", "an evsel has no 'wakeup_event'; did you mean 'wakeup_events'?"),
     ] {

@@ -88,7 +88,11 @@ fn a_name_in_memory_that_was_never_used_is_a_fault() {
     load.run();
     let run = tool.finish();
     assert_eq!(texts(&run, "file", pid), ["(fault)", "/tmp/perilune-untouched"], "{}", run.stderr);
-    assert!(is_noted(&run, "watched tasks show (fault) instead"), "{:?}", run.objects);
+    assert!(
+        is_noted(&run, "those of watched tasks are shown as (fault) or empty"),
+        "{:?}",
+        run.objects
+    );
 }
 
 fn numbers_are_compared_before_a_record_is_written() {

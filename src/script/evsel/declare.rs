@@ -181,8 +181,8 @@ impl Declarer {
                 *event = Rc::new(plain);
             } else if self.trial.is_some() && !event.kind().is_function() {
                 return Err(format!(
-                    "'registers' of an evsel: {} is not a function, whose call has registers; \
-                     omit it",
+                    "'registers' of an evsel: {} is not a function; use kprobe:NAME or \
+                     uprobe:FILE:NAME",
                     event.name
                 ));
             }

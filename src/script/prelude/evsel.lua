@@ -8,7 +8,8 @@ local declare, narrow, matching, switch, replaced, fields, compile = native.decl
   native.matching, native.switch, native.replaced, native.fields, native.compile
 local selectors, counted, fill = native.selectors, native.counted, native.fill
 
-local type, error, setmetatable, ipairs, unpack = type, error, setmetatable, ipairs, unpack
+local type, error, setmetatable, ipairs, tostring, unpack =
+  type, error, setmetatable, ipairs, tostring, unpack
 local concat, loadstring = table.concat, loadstring
 
 local Evsel = {}
@@ -232,6 +233,10 @@ function exports.count_by(rows, plan, ev, of, adding)
   local sums, first, mixed = of.sums or {}, of.first or 1, of.mixed and true or false
   if type(sums) ~= "table" then
     error("count: 'sums' takes a list of expressions: sums = { \"bytes\" }", 3)
+  end
+  if type(first) ~= "number" or first < 1 or first % 1 ~= 0 or first + #sums - 1 > plan.sums then
+    error(("count: this kv has %d sums, the count adds %d of them from the %sth on")
+      :format(plan.sums, #sums, tostring(first)), 3)
   end
   if #keys ~= plan.present then
     error(("this kv has %d key columns, the count has %d"):format(plan.present, #keys), 3)

@@ -7,7 +7,7 @@ local entry_of, is_handled, count_with = exports.entry_of, exports.is_handled, e
 local check_options, paired_events = exports.check_options, exports.paired_events
 
 local error, ipairs, pairs, pcall = error, ipairs, pairs, pcall
-local tonumber, type, unpack = tonumber, type, unpack
+local rawget, tonumber, type, unpack = rawget, tonumber, type, unpack
 local concat, loadstring = table.concat, loadstring
 
 -- Ends without a start before a note that the calls nest.
@@ -339,6 +339,9 @@ local function between(plan, start, finish, of)
   local ok, why = pcall(function()
     check_options("between", of, plan.options)
     for _, count in ipairs(plan.counts) do
+      if type(count) ~= "table" or type(rawget(count, 1)) ~= "table" then
+        error("between: counts takes a list of tables: { { rows, at = \"pair\", … } }", 0)
+      end
       check_options("between: an entry of counts", count, "at where key")
     end
     local starts = paired_events(start, of, plan, {})

@@ -36,6 +36,8 @@ static void spin(double time) {
 // Spins on two CPUs in turn, with sleeps: CPU time on each, and the switches away from it.
 static void spins(void) {
     double used[2] = {0, 0};
+    // The stay in which a command is executed has no known start: it ends here.
+    usleep(1000);
     for (int round = 0; round < 4; round++) {
         int cpu = round % 2;
         pin(cpu);
