@@ -18,11 +18,13 @@ live_tests! {
     each_sample_has_what_the_group_counted_since_the_one_before,
     the_counts_of_a_group_go_on_when_another_thread_executes_a_program,
     a_sampled_group_of_whole_cpus_has_counts_of_each_cpu,
-    a_hidden_sample_leaves_no_counts_to_the_next_one,
     a_recording_of_a_group_has_its_counts,
     a_sampled_group_is_only_for_records,
     counts_without_a_group_are_refused,
-    a_system_call_with_a_file_name_leads_a_group,
+    a_system_call_with_a_file_name_leads_a_group;
+    // With other loads on all CPUs, about one sample of 100,000 has the counts of two periods, and
+    // nothing shows which sample is missing.
+    alone: [a_hidden_sample_leaves_no_counts_to_the_next_one]
 }
 
 const ENTER: &str = "syscalls:sys_enter_getppid";
