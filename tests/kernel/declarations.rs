@@ -5,6 +5,7 @@ use crate::counting::usual_refusal;
 use crate::live::live_tests;
 use crate::load;
 use crate::paired::{run_briefly, start, sum};
+use crate::script::written;
 
 live_tests! {
     a_declaration_that_needs_records_takes_those_of_the_same_event_with_it,
@@ -28,13 +29,6 @@ end
 return m
 "#;
 
-/// Writes a script to a temporary file.
-fn written(script: &str) -> tempfile::NamedTempFile {
-    let file = tempfile::Builder::new().suffix(".lua").tempfile().expect("a temporary file");
-    std::fs::write(file.path(), script).expect("a script can be written");
-    file
-}
-
 fn a_declaration_that_needs_records_takes_those_of_the_same_event_with_it() {
     const CALLS: u32 = 1000;
     for (options, is_recorded) in [("", false), ("age = 1e12,", true)] {
@@ -44,10 +38,9 @@ fn a_declaration_that_needs_records_takes_those_of_the_same_event_with_it() {
         let script = script.replace("PROCESS", &pid).replace("OPTIONS", options);
         let start_of = "{ enter, sums = { [2] = \"_pid\" } }";
         let script = script.replace("between(enter", &format!("between({start_of}"));
-        let file = written(&script);
-        let path = file.path().to_str().expect("a path in UTF-8");
+        let (_folder, path) = written(&script);
         let place = if is_recorded { "auto" } else { "kernel" };
-        let tool = start(place, &[path, "-v", "-m", "2048", "-p", &pid]);
+        let tool = start(place, &[&path, "-v", "-m", "2048", "-p", &pid]);
         load.run();
         let run = tool.finish();
         let calls = f64::from(CALLS);
@@ -86,12 +79,11 @@ function m.init()
 end
 return m
 "#;
-    let file = written(&SCRIPT.replace("NUMBER", &libc::SYS_getppid.to_string()));
-    let path = file.path().to_str().expect("a path in UTF-8");
+    let (_folder, path) = written(&SCRIPT.replace("NUMBER", &libc::SYS_getppid.to_string()));
     for place in ["kernel", "user"] {
         let load = load::getppid_with_arguments(CALLS);
         let pid = load.pid();
-        let tool = start(place, &[path, "-m", "2048", "-p", &pid.to_string()]);
+        let tool = start(place, &[&path, "-m", "2048", "-p", &pid.to_string()]);
         load.run();
         let run = tool.finish();
         let first = u64::from(pid) << load::PROCESS_SHIFT;
@@ -164,11 +156,12 @@ fn mistakes_of_declarations_have_the_line_of_the_script() {
             "local m = monitor {{ summary = \"calls\" }}\n\
              function m.init()\n\
              local times, rows = latency {{ \"nr\" }}, kv {{ \"nr\", sums = {{ \"n\" }} }}\n\
-             local enter, exit = evsel \"raw_syscalls:sys_enter\", evsel \"raw_syscalls:sys_exit\"\n\
+             local enter = evsel \"raw_syscalls:sys_enter\" \
+             local exit = evsel \"raw_syscalls:sys_exit\"\n\
              {declaration}\nend\nreturn m"
         );
-        let file = written(&script);
-        let (code, text) = run_briefly(&[file.path().to_str().expect("a path in UTF-8")]);
+        let (_folder, path) = written(&script);
+        let (code, text) = run_briefly(&[&path]);
         assert_eq!(code, Some(1), "{declaration}: {text}");
         assert!(text.contains(expected) && text.contains(":5:"), "{declaration}: {text}");
     }
