@@ -5,8 +5,8 @@
 //! `docs/budget.md` has the definitions and the limits.
 
 mod controller;
-mod counted_slice;
 mod events;
+mod measured_slice;
 pub(super) mod prices;
 mod reading;
 mod refusal;
@@ -29,8 +29,8 @@ use crate::stat::weight::EventWeight;
 use crate::sys::clock::monotonic_ns;
 use crate::sys::machine;
 use controller::{COUNTED_NS, Controller, Load, PRINTED_NS, primes};
-use counted_slice::CountingSlice;
 pub(super) use events::ThinnedEvents;
+use measured_slice::MeasuredSlice;
 use reading::CostReading;
 pub(super) use refusal::{check, weigh};
 use slices::Slices;
@@ -68,6 +68,8 @@ pub(super) struct BudgetKeeper {
     /// The last decision, and the last reading of the own CPU time.
     decided: CostReading,
     learned: CostReading,
+    /// Cost of events in the kernel until the last reading, at the prices of their time.
+    kernel_ns: f64,
     highest: u64,
     /// The slices of time in which events are on; None if they are always on.
     slices: Option<Slices>,
@@ -77,10 +79,6 @@ pub(super) struct BudgetKeeper {
     handled: f64,
     /// Time between two reports, in nanoseconds.
     interval: f64,
-    /// The events of each CPU until the last decision, and the highest rate of a CPU before it, in
-    /// events per nanosecond.
-    counted: Vec<u64>,
-    rate: f64,
     /// Runnable tasks for each CPU, without this process: the mean of the last slices. None if they
     /// are not known.
     crowd: Option<f64>,
@@ -95,16 +93,17 @@ pub(super) struct BudgetKeeper {
     are_counted: bool,
     /// When the price of counts was measured last in a slice; 0 before.
     priced: u64,
-    /// The slice of counts that is on or unread.
-    counted_slice: CountingSlice,
+    /// The slice that is on, or whose events have not been read yet.
+    measured_slice: MeasuredSlice,
 }
 
 impl BudgetKeeper {
-    /// Measures the prices of the events that are opened, or that the kernel counts; None without
-    /// `--budget`. Takes some 50 ms for records. `slow_path` is that of counts.
+    /// Measures the prices of the events that are opened, whose filters leave out perilune's
+    /// threads, or that the kernel counts; None without `--budget`. Takes some 50 ms for records.
+    /// `slow_path` is that of counts.
     pub(super) fn begin(
         request: &RunRequest,
-        openings: &[Opening],
+        (openings, own_tids): (&[Opening], &[i32]),
         counts: &KernelCounts,
         slow_path: f64,
         context: &SharedContext,
@@ -115,12 +114,14 @@ impl BudgetKeeper {
             (Some(prices::of_counts(slow_path)), 0.0)
         } else {
             let own = if request.monitor.emits.is_some() { PRINTED_NS } else { COUNTED_NS };
-            (prices::measured(stacks.unwrap_or_default()), own)
+            let conditions = openings.iter().map(|one| prices::conditions(one, own_tids.len()));
+            let conditions = conditions.max().unwrap_or_default();
+            (prices::measured(stacks.unwrap_or_default(), conditions), own)
         };
         Some(BudgetKeeper {
             are_counted: counts.are_thinned(),
             priced: 0,
-            counted_slice: CountingSlice::default(),
+            measured_slice: MeasuredSlice::default(),
             share,
             is_strict: request.options.strict,
             cpus: 1.0,
@@ -128,13 +129,12 @@ impl BudgetKeeper {
             begin: CostReading::default(),
             decided: CostReading::default(),
             learned: CostReading::default(),
+            kernel_ns: 0.0,
             highest: 1,
             slices: None,
             slice_ended: 0.0,
             handled: 0.0,
             interval: f64::INFINITY,
-            counted: Vec::new(),
-            rate: 0.0,
             crowd: None,
             weight: context.weight(),
             seed: monotonic_ns(),
@@ -159,22 +159,20 @@ impl BudgetKeeper {
         if self.is_strict && !events.are_counted() {
             return Ok(());
         }
-        let (by_cpu, lasted) = match events.are_counted() {
+        let (seen, lasted) = match events.are_counted() {
             true => {
                 let seen = events.counts.look(LOOK)?;
                 let prices = self.controller.prices();
                 self.controller.set_prices(prices.of_program(seen.counted_ns, seen.skipped_ns));
-                (seen.by_cpu, seen.lasted)
+                (seen.events, seen.lasted)
             }
             false => events.live.count_before_run(LOOK),
         };
         if self.is_strict {
             return Ok(());
         }
-        let seen = by_cpu.iter().sum::<u64>() as f64;
-        self.rate = by_cpu.iter().max().map_or(0.0, |most| *most as f64 / lasted);
-        let capacity = lasted * self.cpus;
-        let load = Load { capacity, events: seen, samples: seen, ..Load::default() };
+        let (all, capacity) = (seen as f64, lasted * self.cpus);
+        let load = Load { capacity, events: all, samples: all, ..Load::default() };
         if self.controller.decide(monotonic_ns() as f64, &load).is_some() {
             self.thin(events);
         }
@@ -195,7 +193,6 @@ impl BudgetKeeper {
         let (at, own_ns) = (monotonic_ns(), machine::own_cpu_ns());
         let (tally, off) = (events.tally(), 0.0);
         self.begin = CostReading { at, own_ns, tally, calls: events.system_calls(), off };
-        self.counted = events.by_cpu();
         (self.decided, self.learned) = (self.begin, self.begin);
         self.slice(host, &mut events, schedule.report_or_end())
     }
@@ -247,7 +244,6 @@ impl BudgetKeeper {
         let decided = CostReading { at: self.decided.at.max(begin), ..self.decided };
         let load = reading.load_since(&decided, self.cpus);
         self.decided = reading;
-        self.learn_rate(events, now.saturating_sub(decided.at));
         let mut reroll = false;
         let is_early = !self.is_strict
             && now.saturating_sub(self.begin.at) < SECOND_NS
@@ -282,7 +278,9 @@ impl BudgetKeeper {
     fn learn(&mut self, reading: CostReading, is_early: bool) {
         let load = reading.load_since(&self.learned, self.cpus);
         let own_ns = (reading.own_ns - self.learned.own_ns) as f64;
-        let cost = (own_ns + self.controller.kernel_ns(&load)) / load.capacity.max(1.0);
+        let kernel_ns = self.controller.kernel_ns(&load);
+        self.kernel_ns += kernel_ns;
+        let cost = (own_ns + kernel_ns) / load.capacity.max(1.0);
         if cost > self.share && !is_early {
             self.exceeded.get_or_insert(cost);
         }
@@ -320,13 +318,15 @@ impl BudgetKeeper {
     /// Returns the cost of the run so far.
     pub(super) fn stats(&self, events: &ThinnedEvents<'_>) -> BudgetStats {
         let reading = self.reading(events, machine::own_cpu_ns());
-        let load = reading.load_since(&self.begin, self.cpus);
+        let capacity = reading.load_since(&self.begin, self.cpus).capacity;
+        let unread = reading.load_since(&self.learned, self.cpus);
         let own_ns = (reading.own_ns - self.begin.own_ns) as f64;
-        let share = |ns: f64| 100.0 * ns / load.capacity.max(1.0);
+        let kernel_ns = self.kernel_ns + self.controller.kernel_ns(&unread);
+        let share = |ns: f64| 100.0 * ns / capacity.max(1.0);
         BudgetStats {
             budget_percent: 100.0 * self.share,
             own_percent: share(own_ns),
-            kernel_percent: share(self.controller.kernel_ns(&load)),
+            kernel_percent: share(kernel_ns),
             one_in_max: self.highest,
             one_in_time_max: self.controller.most_parts(),
         }

@@ -44,3 +44,40 @@ impl Tally {
         self.weight - (self.samples - self.unmeasured)
     }
 }
+
+/// Events of a CPU that a budget thins: those for which a program ran, or that the kernel counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuEvents {
+    /// All; with programs, events that a filter rejects included.
+    pub all: u64,
+    /// Those that a program looked at, or that have a record: one in N.
+    pub sampled: u64,
+}
+
+impl CpuEvents {
+    /// Returns the events since an earlier time.
+    pub fn since(self, before: CpuEvents) -> CpuEvents {
+        CpuEvents {
+            all: self.all.saturating_sub(before.all),
+            sampled: self.sampled.saturating_sub(before.sampled),
+        }
+    }
+
+    /// Returns the events of all CPUs.
+    pub fn sum(of_cpus: &[CpuEvents]) -> CpuEvents {
+        let plus = |sum: CpuEvents, of: &CpuEvents| CpuEvents {
+            all: sum.all + of.all,
+            sampled: sum.sampled + of.sampled,
+        };
+        of_cpus.iter().fold(CpuEvents::default(), plus)
+    }
+}
+
+/// The moment in which thinned events were switched on or off.
+#[derive(Clone, Debug, Default)]
+pub struct SwitchedEvents {
+    /// Its time (`CLOCK_MONOTONIC`, ns).
+    pub at: u64,
+    /// The events of each CPU so far.
+    pub by_cpu: Vec<CpuEvents>,
+}

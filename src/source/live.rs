@@ -87,6 +87,8 @@ pub struct Live {
     is_disabled: bool,
     /// Whether the events that can be thinned are off for a while.
     is_paused: bool,
+    /// Whether the events of the run have been enabled.
+    is_enabled: bool,
     /// The ring whose counts and records are compared next.
     next_compared: usize,
     /// Whether the records of an event are handled as soon as they can be merged.
@@ -161,6 +163,7 @@ impl Live {
             has_removed_roles: false,
             is_disabled: false,
             is_paused: false,
+            is_enabled: false,
             next_compared: 0,
             wakes_at_once,
         })
@@ -245,6 +248,7 @@ impl Live {
     /// The kernel refuses to enable an event.
     pub fn enable(&mut self, workload: bool) -> anyhow::Result<()> {
         let before = monotonic_ns();
+        self.is_enabled = true;
         let decoders = &self.opened.decoders;
         for open in &self.opened.events {
             let decoder = &decoders[open.opening];

@@ -32,8 +32,8 @@ pub struct EventWeight {
     first: Cell<u32>,
     /// The time that the slice stands for.
     stands_for: Cell<f64>,
-    /// The share of the time of the traced tasks that events took in the slice.
-    slowdown: Cell<f64>,
+    /// The relative error of the correction for tasks that are slower in the slice.
+    error: Cell<f64>,
     /// The number of events that one of the slice stands for.
     each: Cell<f64>,
     /// Whether events are on in slices only.
@@ -49,7 +49,7 @@ impl Default for EventWeight {
             first: Cell::new(1),
             is_sliced: Cell::new(false),
             stands_for: Cell::new(0.0),
-            slowdown: Cell::new(0.0),
+            error: Cell::new(0.0),
             each: Cell::new(1.0),
         }
     }
@@ -81,13 +81,13 @@ impl EventWeight {
         self.now.as_ptr()
     }
 
-    /// Begins with the records of a slice, which stands for this much time, in which events took
-    /// the share `slowdown` of the time of the traced tasks, and `each` event stands for so many.
-    pub fn begin_slice(&self, stands_for: f64, slowdown: f64, each: f64) {
+    /// Begins with the events of a slice that stands for this much time. The correction for slower
+    /// tasks has this relative `error`, and `each` event stands for so many.
+    pub fn begin_slice(&self, stands_for: f64, error: f64, each: f64) {
         self.each.set(each);
         self.slice.set(self.slice.get().saturating_add(1));
         self.stands_for.set(stands_for);
-        self.slowdown.set(slowdown);
+        self.error.set(error);
         self.is_sliced.set(true);
     }
 
@@ -161,7 +161,7 @@ impl Variance {
         }
         let added = value * weight.get();
         self.current += added;
-        self.slowed += added * weight.slowdown.get();
+        self.slowed += added * weight.error.get();
     }
 
     /// Adds the variance of an estimate of another time.

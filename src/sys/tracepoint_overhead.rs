@@ -74,18 +74,27 @@ pub fn measure(tracefs: &Tracefs) -> io::Result<(TracepointOverhead, Vec<PerfEve
     Ok((overhead, vec![all, none]))
 }
 
-/// Measures the overhead of an event that is thinned, whose records have this part of a stack.
-/// Takes some 50 ms, because it closes the event.
+/// Measures the overhead of an event that is thinned, whose records have this part of a stack, and
+/// whose filter has so many conditions. Takes some 50 ms, because it closes the event.
 ///
 /// # Errors
 /// The same as for [`measure`].
-pub fn measure_thinned(tracefs: &Tracefs, stack: StackCopy) -> io::Result<ThinnedOverhead> {
+pub fn measure_thinned(
+    tracefs: &Tracefs,
+    stack: StackCopy,
+    conditions: usize,
+) -> io::Result<ThinnedOverhead> {
     /// A period that does not end during the measurement.
     const NEVER: u64 = 1 << 40;
     // Without an open event, before and after: it makes every system call slower.
     let mut bare = Rounds::default();
     (0..SHORT_ROUNDS / 2).for_each(|_| bare.add(SHORT_CALLS));
     let event = open_thinned(tracefs, stack)?;
+    if conditions > 0 {
+        // Each is met, so that the kernel looks at all of them.
+        let filter = vec!["common_pid != 0"; conditions.min(MOST_CONDITIONS)].join(" && ");
+        event.set_filter(&filter).map_err(io::Error::other)?;
+    }
     let mut ring = Ring::map(&event, PAGES).map_err(io::Error::other)?;
     let room = ring.capacity() / (u64::from(stack.bytes) + MOST_OTHER_BYTES);
     let calls = SHORT_CALLS.min(u32::try_from(room).unwrap_or(SHORT_CALLS)).max(1);
@@ -107,6 +116,8 @@ pub fn measure_thinned(tracefs: &Tracefs, stack: StackCopy) -> io::Result<Thinne
     Ok(ThinnedOverhead { record: above(&record), skipped: above(&skipped), off: above(&off) })
 }
 
+/// Most conditions of a filter whose cost is measured.
+const MOST_CONDITIONS: usize = 64;
 /// Short rounds, in turns.
 const SHORT_ROUNDS: usize = 40;
 /// Steps of a computation in user mode whose time shows how fast the CPU is.
@@ -240,8 +251,21 @@ mod tests {
             StackCopy { is_walked: true, bytes: 0 },
             StackCopy { is_walked: false, bytes: 8192 },
         ] {
-            let overhead = measure_thinned(&tracefs, stack).unwrap();
+            let overhead = measure_thinned(&tracefs, stack, 0).unwrap();
             assert!(overhead.record > overhead.skipped && overhead.record < 1e5, "{overhead:?}");
         }
+    }
+
+    #[test]
+    fn the_conditions_of_a_filter_are_part_of_the_overhead() {
+        if !crate::sys::live_tests::needs_root("a tracepoint of this thread") {
+            return;
+        }
+        let tracefs = Tracefs::find().unwrap();
+        let skipped = |conditions| {
+            measure_thinned(&tracefs, StackCopy::default(), conditions).unwrap().skipped
+        };
+        let (none, many) = (skipped(0), skipped(MOST_CONDITIONS));
+        assert!(many > 2.0 * none, "{none} {many}");
     }
 }

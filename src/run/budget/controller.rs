@@ -78,12 +78,15 @@ const CALM_NS: f64 = 2e9;
 const LEAST: u64 = 7;
 /// Highest N.
 const MOST: u64 = 1 << 20;
-/// How many times as long an event takes in a real load as in the loop that measures the prices.
-const WITH_COLD_CACHES: f64 = 2.0;
 /// The part of the room that skipped events may take; beyond it, events are on in slices of time.
 const SKIPPED_PART: f64 = 0.8;
 /// Smallest part of the limit that is used, whatever the process costs.
 const LEAST_PART: f64 = 0.05;
+/// Number of readings over which an excess is saved.
+const SAVING: f64 = 4.0;
+/// Largest excess that is saved, in limits of a reading: one expensive report does not thin events
+/// for long.
+const MOST_SAVED: f64 = 2.0;
 /// Highest number of parts of the time of which events are on during one.
 const MOST_PARTS: u64 = 200;
 /// Own CPU time per sample before the first reading: of one that is counted, and of one that is
@@ -134,6 +137,10 @@ pub(super) struct Controller {
     own: f64,
     /// Own CPU time beside that, as a share of the capacity.
     fixed: f64,
+    /// CPU time that events have taken beyond the limit, in nanoseconds, and the share of the
+    /// capacity that is saved to make up for it.
+    excess: f64,
+    saved: f64,
     thinning: Thinning,
     /// When less began to be enough, and the most that was needed since.
     calm: Option<(f64, Thinning)>,
@@ -146,9 +153,18 @@ impl Controller {
     /// Begins with a share of the capacity as the limit, and the `own` CPU time per sample that is
     /// assumed before the first reading.
     pub(super) fn new(share: f64, prices: Prices, own: f64) -> Controller {
-        let (fixed, thinning) = (0.0, Thinning::NONE);
-        let (calm, is_hopeless, most_parts) = (None, false, 1);
-        Controller { share, prices, own, fixed, thinning, calm, is_hopeless, most_parts }
+        Controller {
+            share,
+            prices,
+            own,
+            fixed: 0.0,
+            excess: 0.0,
+            saved: 0.0,
+            thinning: Thinning::NONE,
+            calm: None,
+            is_hopeless: false,
+            most_parts: 1,
+        }
     }
 
     /// Returns the prices.
@@ -183,15 +199,6 @@ impl Controller {
         load.samples * self.prices.record + skipped * self.prices.skipped + off
     }
 
-    /// Returns the share of the time of the traced tasks that events take while they are on, beyond
-    /// what they take while they are off, at a rate of events per nanosecond on their CPU, which
-    /// they share with others: `crowd` tasks are runnable for each CPU.
-    pub(super) fn slowdown(&self, rate: f64, crowd: f64) -> f64 {
-        let counted = self.prices.skipped - self.prices.off;
-        let each = counted + self.prices.record / self.thinning.one_in as f64;
-        (WITH_COLD_CACHES * rate * each * crowd.max(1.0)).clamp(0.0, 1.0)
-    }
-
     /// Learns from the own CPU time during a load of about a second, or `is_early` of the start
     /// of a run.
     pub(super) fn learn(&mut self, load: &Load, own_ns: f64, is_early: bool) {
@@ -208,6 +215,15 @@ impl Controller {
             let share = rest / load.capacity.max(1.0);
             self.fixed = if self.fixed > 0.0 { f64::midpoint(self.fixed, share) } else { share };
         }
+        let limit = self.share * load.capacity;
+        let of_events = self.kernel_ns(load) + self.own * load.samples;
+        // To thin events makes up only for their own cost.
+        let excess = (own_ns + self.kernel_ns(load) - limit).min(of_events);
+        self.excess = (self.excess + excess).clamp(0.0, f64::MAX);
+        if !is_early {
+            self.excess = self.excess.min(MOST_SAVED * limit);
+            self.saved = self.excess / SAVING / load.capacity.max(1.0);
+        }
     }
 
     /// Decides at the time `now`, in nanoseconds, after a load since the last decision: of several
@@ -216,7 +232,8 @@ impl Controller {
         let before = self.thinning;
         let off = load.off * self.prices.off;
         let (limit, _) = avoidable(self.share * load.capacity, off);
-        let cost = self.kernel_ns(load) + load.samples * self.own + self.fixed * load.capacity;
+        let own = load.samples * self.own;
+        let cost = self.kernel_ns(load) + own + (self.fixed + self.saved) * load.capacity;
         if cost - off > PRESSED * limit {
             self.calm = None;
             let (needed, is_hopeless) = self.needed(load, TARGET);
@@ -251,8 +268,11 @@ impl Controller {
     /// none is enough.
     fn needed(&self, load: &Load, part: f64) -> (Thinning, bool) {
         let limit = part * self.share * load.capacity;
-        let room = (limit - self.fixed * load.capacity).max(LEAST_PART * limit);
-        let room = room.max(f64::MIN_POSITIVE);
+        let of = |saved: f64| {
+            let room = limit - (self.fixed + saved) * load.capacity;
+            room.max(LEAST_PART * limit).max(f64::MIN_POSITIVE)
+        };
+        let (room, unreduced) = (of(self.saved), of(0.0));
         // All events: slices contain only a part of them.
         let events = load.events * self.thinning.one_in_time as f64;
         let (skipped, sample) =
@@ -274,11 +294,14 @@ impl Controller {
         // slices, and fewer save little.
         let one_in = ((2.0 * sample / skipped).ceil() as u64).clamp(LEAST, MOST);
         let calls = load.calls * self.thinning.one_in_time as f64;
-        let (rest, exceeds) = avoidable(room, calls * self.prices.off);
-        let on = events * (skipped + sample / one_in as f64) - calls * self.prices.off;
+        let off = calls * self.prices.off;
+        let (rest, _) = avoidable(room, off);
+        let on = events * (skipped + sample / one_in as f64) - off;
         let parts = (on / rest).ceil();
         let one_in_time = (parts as u64).clamp(2, MOST_PARTS);
-        let exceeds = exceeds || parts > MOST_PARTS as f64;
+        // The share that is saved for some seconds does not count.
+        let (most, exceeds) = avoidable(unreduced, off);
+        let exceeds = exceeds || on / most > MOST_PARTS as f64;
         (Thinning { one_in, one_in_time }, reports_exceed || exceeds)
     }
 }

@@ -3,8 +3,7 @@
 
 use super::controller::Controller;
 use crate::run::kernel_counts::KernelCounts;
-use crate::source::counting::switching::{ProgramRuns, SwitchedCounts};
-use crate::source::counts::Tally;
+use crate::source::counts::{CpuEvents, SwitchedEvents, Tally};
 use crate::source::live::Live;
 
 /// The events of a run, recorded or all counted in the kernel.
@@ -26,16 +25,8 @@ impl ThinnedEvents<'_> {
         if !self.are_counted() {
             return self.live.tally();
         }
-        let ProgramRuns { all, counted } = ProgramRuns::sum(&self.counts.runs_by_cpu());
-        Tally { events: all, samples: counted, ..Tally::default() }
-    }
-
-    /// Returns the events so far, by CPU.
-    pub(super) fn by_cpu(&self) -> Vec<u64> {
-        match self.are_counted() {
-            true => self.counts.runs_by_cpu().iter().map(|runs| runs.all).collect(),
-            false => self.live.events_by_cpu(),
-        }
+        let CpuEvents { all, sampled } = CpuEvents::sum(&self.counts.runs_by_cpu());
+        Tally { events: all, samples: sampled, ..Tally::default() }
     }
 
     /// Returns the number of recorded system calls that cost something while their events are off.
@@ -47,10 +38,10 @@ impl ThinnedEvents<'_> {
     ///
     /// # Errors
     /// The kernel refuses the call.
-    pub(super) fn switch(&mut self, on: bool) -> anyhow::Result<SwitchedCounts> {
+    pub(super) fn switch(&mut self, on: bool) -> anyhow::Result<SwitchedEvents> {
         match self.are_counted() {
             true => self.counts.switch(on),
-            false => Ok(SwitchedCounts { at: self.live.switch_thinned(on), runs: Vec::new() }),
+            false => Ok(self.live.switch_thinned(on)),
         }
     }
 

@@ -1,8 +1,10 @@
 //! Prices of events: what each costs the traced task in the kernel.
 
 use super::controller::Prices;
+use crate::event::filter::Filter;
 use crate::event::sampling::{CallGraph, StackSampling};
 use crate::script::evsel::role::Role;
+use crate::source::request::Opening;
 use crate::sys::tracefs::Tracefs;
 use crate::sys::tracepoint_overhead::{self, StackCopy};
 
@@ -23,10 +25,20 @@ pub(super) fn copied(stack: StackSampling) -> StackCopy {
     }
 }
 
-/// Returns the prices of events on this machine, or None if they cannot be measured.
-pub(super) fn measured(stack: StackCopy) -> Option<Prices> {
+/// Returns the number of conditions in the kernel's filter of an opening, of which `own` exclude
+/// perilune's threads, except from events of the scheduler.
+pub(super) fn conditions(opening: &Opening, own: usize) -> usize {
+    let own = if opening.event.is_scheduler_event() { 0 } else { own };
+    let text = opening.filter.as_ref().map(Filter::to_kernel).unwrap_or_default();
+    let joined = text.matches("&&").count() + text.matches("||").count();
+    joined + usize::from(!text.is_empty()) + own
+}
+
+/// Returns the prices of events on this machine, whose filters have so many conditions, or None if
+/// they cannot be measured.
+pub(super) fn measured(stack: StackCopy, conditions: usize) -> Option<Prices> {
     let tracefs = Tracefs::find().ok()?;
-    let overhead = tracepoint_overhead::measure_thinned(&tracefs, stack).ok()?;
+    let overhead = tracepoint_overhead::measure_thinned(&tracefs, stack, conditions).ok()?;
     let skipped = overhead.skipped.max(1.0);
     Some(Prices {
         record: overhead.record,
@@ -58,7 +70,7 @@ pub(in crate::run) fn slow_path(roles: &[Role]) -> f64 {
         (_, 0) => 0.0,
         (entries, all) => {
             let calls = if entries > 0 { entries } else { all };
-            let slower = measured(StackCopy::default()).unwrap_or(USUAL).off;
+            let slower = measured(StackCopy::default(), 0).unwrap_or(USUAL).off;
             slower * calls as f64 / roles.len() as f64
         }
     }

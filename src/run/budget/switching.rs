@@ -80,10 +80,8 @@ impl BudgetKeeper {
             }
             false => events.switch(false)?,
         };
-        if events.are_counted() {
-            self.counted_slice.end(&off, &cpu_idle());
-            events.reprice(&mut self.controller);
-        }
+        self.measured_slice.end(&off, cpu_idle());
+        events.reprice(&mut self.controller);
         let live = &*events.live;
         events.measure_from(slices.ended(off.at, on_event_clock(live, next_report)));
         self.slice_ended = live.now();
@@ -108,18 +106,14 @@ impl BudgetKeeper {
         let report = on_event_clock(events.live, next_report);
         let Some(slice) = slices.read(monotonic_ns(), report, is_over) else { return Ok(()) };
         let crowd = self.crowd.unwrap_or(1.0);
-        let mut stands_for = slice.expansion;
+        let (factor, error) = self.measured_slice.correction(&self.controller.prices(), crowd);
+        let expansion = slice.expansion * factor;
+        let stands_for = expansion * self.measured_slice.one_in();
+        self.weight.begin_slice(slice.stands_for, error, stands_for);
         if events.are_counted() {
-            let (factor, error) = self.counted_slice.correction(&self.controller.prices(), crowd);
-            stands_for *= self.counted_slice.one_in();
-            self.weight.begin_slice(slice.stands_for, error, stands_for * factor);
-            let now = events.live.now();
-            events.counts.collect_slice(host, now, stands_for * factor)?;
+            events.counts.collect_slice(host, events.live.now(), stands_for)?;
         } else {
-            events.live.expand(slice.expansion);
-            stands_for *= self.controller.thinning().one_in as f64;
-            let slowdown = self.controller.slowdown(self.rate, crowd);
-            self.weight.begin_slice(slice.stands_for, slowdown, stands_for);
+            events.live.expand(expansion);
         }
         self.highest = self.highest.max(stands_for as u64);
         Ok(())
@@ -165,11 +159,11 @@ impl BudgetKeeper {
                     events.counts.measure_price();
                 }
             }
+            // To read them takes a part of a short slice.
+            let idle = cpu_idle();
             let on = events.switch(true)?;
             events.measure_from(slices.began(on.at));
-            if events.are_counted() {
-                self.counted_slice.begin(on, cpu_idle());
-            }
+            self.measured_slice.begin(on, idle);
             return Ok(());
         }
         self.slices = None;
@@ -181,19 +175,6 @@ impl BudgetKeeper {
         }
         self.decided = self.reading(events, self.decided.own_ns);
         Ok(())
-    }
-
-    /// Learns the highest rate of events on a CPU, after so many nanoseconds.
-    pub(super) fn learn_rate(&mut self, events: &ThinnedEvents<'_>, passed: u64) {
-        let counted = events.by_cpu();
-        let before = std::mem::replace(&mut self.counted, counted);
-        let since = |(cpu, events): (usize, &u64)| {
-            events.saturating_sub(before.get(cpu).copied().unwrap_or(0))
-        };
-        let most = self.counted.iter().enumerate().map(since).max().unwrap_or(0);
-        // Slices contain only a part of the events.
-        let events = most * self.controller.thinning().one_in_time;
-        self.rate = events as f64 / passed.max(1) as f64;
     }
 
     /// Begins, changes or ends the slices of time, as was decided.
@@ -211,7 +192,7 @@ impl BudgetKeeper {
                 let begun = if are_counted {
                     // The first slice follows the counts so far, which stand for themselves.
                     let on = events.counts.begin_interval()?;
-                    self.counted_slice.begin(on.clone(), cpu_idle());
+                    self.measured_slice.begin(on.clone(), cpu_idle());
                     let now = events.live.now();
                     events.counts.collect_slice(host, now, 1.0)?;
                     on.at

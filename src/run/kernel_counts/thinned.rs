@@ -12,7 +12,7 @@ use anyhow::Context as _;
 use super::KernelCounts;
 use super::count_plan::CountPlan;
 use crate::script::host::Host;
-use crate::source::counting::switching::{ProgramRuns, SwitchedCounts};
+use crate::source::counts::{CpuEvents, SwitchedEvents};
 use crate::stat::weight::EventWeight;
 use crate::sys::bpf::{MeasuredRuns, measure_runs};
 use crate::sys::clock::monotonic_ns;
@@ -29,8 +29,8 @@ const RAREST: u64 = 1 << 40;
 
 /// The counts of a moment before the run.
 pub(in crate::run) struct CountedMoment {
-    /// Events of each CPU.
-    pub(in crate::run) by_cpu: Vec<u64>,
+    /// Events of all CPUs.
+    pub(in crate::run) events: u64,
     /// Nanoseconds.
     pub(in crate::run) lasted: f64,
     /// The cost of an event that is counted, and of one that is not, in nanoseconds; None if there
@@ -71,7 +71,7 @@ pub(super) struct ThinnedCounts {
     /// The file that makes the kernel measure its programs, and the runs before.
     measuring: Option<OwnedFd>,
     measured: MeasuredRuns,
-    runs: ProgramRuns,
+    runs: CpuEvents,
     /// The runs that were measured before the run began.
     looked: MeasuredRuns,
     /// Events of roles that were missed, and undefined operations, before the run began.
@@ -88,7 +88,7 @@ impl ThinnedCounts {
             is_empty: false,
             measuring: None,
             measured: MeasuredRuns::default(),
-            runs: ProgramRuns::default(),
+            runs: CpuEvents::default(),
             looked: MeasuredRuns::default(),
             missed: BTreeMap::new(),
             undefined: 0,
@@ -126,7 +126,7 @@ impl KernelCounts {
     }
 
     /// Returns how often programs have run on each CPU.
-    pub(in crate::run) fn runs_by_cpu(&self) -> Vec<ProgramRuns> {
+    pub(in crate::run) fn runs_by_cpu(&self) -> Vec<CpuEvents> {
         self.counting.runs_by_cpu().unwrap_or_default()
     }
 
@@ -168,9 +168,8 @@ impl KernelCounts {
         counting.collect(u64::MAX, &mut |_, _| {})?;
         counting.count_one_in(1, || 0)?;
         counting.switch(true)?;
-        let of_cpus = ended.runs.iter().zip(&begun.runs);
         Ok(CountedMoment {
-            by_cpu: of_cpus.map(|(now, before)| now.since(*before).all).collect(),
+            events: CpuEvents::sum(&ended.by_cpu).since(CpuEvents::sum(&begun.by_cpu)).all,
             lasted: (ended.at - begun.at) as f64,
             counted_ns: price_ns(full, before, LOOKED_RUNS),
             skipped_ns: price_ns(skipped, full, LOOKED_RUNS),
@@ -196,7 +195,7 @@ impl KernelCounts {
         let (measured, runs) = (self.counting.measured(), self.runs_by_cpu());
         if let Some(thinned) = &mut self.thinned {
             thinned.measuring = measure_runs().ok();
-            (thinned.measured, thinned.runs) = (measured, ProgramRuns::sum(&runs));
+            (thinned.measured, thinned.runs) = (measured, CpuEvents::sum(&runs));
         }
     }
 
@@ -207,8 +206,8 @@ impl KernelCounts {
         let (measured, runs) = (self.counting.measured(), self.runs_by_cpu());
         let thinned = self.thinned.as_ref()?;
         let ns = price_ns(measured, thinned.measured, PRICED_RUNS)?;
-        let runs = ProgramRuns::sum(&runs).since(thinned.runs);
-        Some((ns, runs.counted as f64 / runs.all.max(1) as f64))
+        let runs = CpuEvents::sum(&runs).since(thinned.runs);
+        Some((ns, runs.sampled as f64 / runs.all.max(1) as f64))
     }
 
     /// Returns the runs that were measured since the look at the load before the run.
@@ -234,7 +233,7 @@ impl KernelCounts {
     ///
     /// # Errors
     /// The kernel refuses the call.
-    pub(in crate::run) fn switch(&mut self, on: bool) -> anyhow::Result<SwitchedCounts> {
+    pub(in crate::run) fn switch(&mut self, on: bool) -> anyhow::Result<SwitchedEvents> {
         if let Some(thinned) = &mut self.thinned {
             thinned.is_off = !on;
             thinned.is_empty &= thinned.is_off;
@@ -247,7 +246,7 @@ impl KernelCounts {
     ///
     /// # Errors
     /// The kernel refuses the call.
-    pub(in crate::run) fn begin_interval(&mut self) -> anyhow::Result<SwitchedCounts> {
+    pub(in crate::run) fn begin_interval(&mut self) -> anyhow::Result<SwitchedEvents> {
         self.counting.begin_interval().context("failed to exchange the counts in the kernel")
     }
 

@@ -6,49 +6,13 @@ use std::time::Duration;
 use super::held_program::HeldProgram;
 use super::{Counting, OpenTable, word};
 use crate::bpf::thinning::COUNTED_AT;
+use crate::source::counts::{CpuEvents, SwitchedEvents};
 use crate::sys::clock::monotonic_ns;
 use crate::sys::refusal::Refusal;
 
 /// How long events are not counted after programs were attached, which stops all CPUs for some
 /// hundred microseconds.
 const SETTLING: Duration = Duration::from_millis(1);
-
-/// How often programs have run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ProgramRuns {
-    /// All runs, events that a filter rejects included.
-    pub all: u64,
-    /// Those in which the event was looked at: one in N.
-    pub counted: u64,
-}
-
-impl ProgramRuns {
-    /// Returns the runs since an earlier time.
-    pub fn since(self, before: ProgramRuns) -> ProgramRuns {
-        ProgramRuns {
-            all: self.all.saturating_sub(before.all),
-            counted: self.counted.saturating_sub(before.counted),
-        }
-    }
-
-    /// Returns the runs on all CPUs.
-    pub fn sum(of_cpus: &[ProgramRuns]) -> ProgramRuns {
-        let plus = |sum: ProgramRuns, of: &ProgramRuns| ProgramRuns {
-            all: sum.all + of.all,
-            counted: sum.counted + of.counted,
-        };
-        of_cpus.iter().fold(ProgramRuns::default(), plus)
-    }
-}
-
-/// The moment of a switch.
-#[derive(Clone, Debug, Default)]
-pub struct SwitchedCounts {
-    /// Its time (`CLOCK_MONOTONIC`, ns).
-    pub at: u64,
-    /// How often programs had run on each CPU.
-    pub runs: Vec<ProgramRuns>,
-}
 
 impl Counting {
     /// Returns whether [`Counting::switch`] is possible.
@@ -62,7 +26,7 @@ impl Counting {
     ///
     /// # Errors
     /// The kernel refuses the call.
-    pub fn switch(&mut self, on: bool) -> io::Result<SwitchedCounts> {
+    pub fn switch(&mut self, on: bool) -> io::Result<SwitchedEvents> {
         // Counting begins when all programs are attached, at the same moment for all, and tasks
         // that were stopped meanwhile have caught up.
         if on {
@@ -72,11 +36,11 @@ impl Counting {
         let before = monotonic_ns();
         self.tables.iter_mut().try_for_each(|table| table.table.pause(!on))?;
         let at = before + (monotonic_ns() - before) / 2;
-        let runs = self.runs_by_cpu()?;
+        let by_cpu = self.runs_by_cpu()?;
         if !on {
             self.attach(false)?;
         }
-        Ok(SwitchedCounts { at, runs })
+        Ok(SwitchedEvents { at, by_cpu })
     }
 
     /// Lets all tables begin an interval at the same moment, which [`Counting::collect`] would do
@@ -84,9 +48,9 @@ impl Counting {
     ///
     /// # Errors
     /// The kernel refuses a map or the call.
-    pub fn begin_interval(&mut self) -> io::Result<SwitchedCounts> {
+    pub fn begin_interval(&mut self) -> io::Result<SwitchedEvents> {
         self.flip()?;
-        Ok(SwitchedCounts { at: monotonic_ns(), runs: self.runs_by_cpu()? })
+        Ok(SwitchedEvents { at: monotonic_ns(), by_cpu: self.runs_by_cpu()? })
     }
 
     /// Lets programs count nothing, or again. Programs that run continue.
@@ -116,14 +80,14 @@ impl Counting {
     ///
     /// # Errors
     /// The kernel refuses the call.
-    pub fn runs_by_cpu(&self) -> io::Result<Vec<ProgramRuns>> {
+    pub fn runs_by_cpu(&self) -> io::Result<Vec<CpuEvents>> {
         let mut all = Vec::new();
         for runs in self.tables.iter().filter_map(|table| table.runs.as_ref()) {
             let of_table = runs.of_cpus(0)?;
-            all.resize(all.len().max(of_table.len()), ProgramRuns::default());
+            all.resize(all.len().max(of_table.len()), CpuEvents::default());
             for (sum, value) in all.iter_mut().zip(&of_table) {
                 sum.all += word(value).unwrap_or(0);
-                sum.counted += value.get(COUNTED_AT as usize..).and_then(word).unwrap_or(0);
+                sum.sampled += value.get(COUNTED_AT as usize..).and_then(word).unwrap_or(0);
             }
         }
         Ok(all)

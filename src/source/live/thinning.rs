@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::Live;
-use crate::source::counts::Tally;
+use crate::source::counts::{CpuEvents, SwitchedEvents, Tally};
 use crate::source::open::open_event::OpenEvent;
 use crate::source::request::Opening;
 use crate::source::ring::weights::SampleWeights;
@@ -57,13 +57,6 @@ impl Live {
         self.weights().map(SampleWeights::take_first).min().unwrap_or(u64::MAX)
     }
 
-    /// Returns the events so far of the openings that can be thinned, by CPU.
-    pub fn events_by_cpu(&self) -> Vec<u64> {
-        let mut all = Vec::new();
-        self.weights().for_each(|weights| weights.add_events(&mut all));
-        all
-    }
-
     /// Returns the number of events without a sample that others stand for; None if no event can be
     /// thinned.
     pub fn thinned(&self) -> Option<u64> {
@@ -71,10 +64,10 @@ impl Live {
     }
 
     /// Counts the events that can be thinned for a moment, with next to no samples, before they are
-    /// enabled for the run. Returns the events of each CPU, and how many nanoseconds it lasted.
+    /// enabled for the run. Returns how many there were, and how many nanoseconds it lasted.
     ///
     /// An event that cannot be used is not counted: it has gone with its CPU.
-    pub fn count_before_run(&mut self, moment: Duration) -> (Vec<u64>, f64) {
+    pub fn count_before_run(&mut self, moment: Duration) -> (u64, f64) {
         let thinnable = || self.thinnable().filter(|(open, _)| self.is_requested(open));
         let begin = monotonic_ns();
         for (open, _) in thinnable() {
@@ -82,12 +75,10 @@ impl Live {
             let _ = open.event.period(RAREST).and_then(|()| open.event.enable());
         }
         std::thread::sleep(moment);
-        let mut by_cpu = Vec::new();
+        let mut events = 0;
         for (open, _) in thinnable() {
             let _ = open.event.disable();
-            let at = open.cpu as usize;
-            by_cpu.resize(by_cpu.len().max(at + 1), 0);
-            by_cpu[at] += open.event.read_counts().map_or(0, |counts| counts.value);
+            events += open.event.read_counts().map_or(0, |counts| counts.value);
             let _ = open.event.reset().and_then(|()| open.event.period(1));
         }
         let lasted = monotonic_ns() - begin;
@@ -96,16 +87,32 @@ impl Live {
             ring.at = ring.head;
             ring.ring.release(ring.at);
         }
-        (by_cpu, lasted as f64)
+        (events, lasted as f64)
     }
 
     /// Samples one event in N from now on, where `one_in` returns the N of an event. Costs an
-    /// interrupt on the CPU of each event, some microseconds.
+    /// interrupt on the CPU of each event, some microseconds, and four if N was 1.
     pub fn thin(&self, mut one_in: impl FnMut() -> u64) {
         for (open, weights) in self.thinnable() {
             let (period, before) = (one_in(), monotonic_ns());
+            let is_first = weights.one_in(open.cpu) == 1 && period > 1;
+            // At the next event, Linux divides the count by the period before
+            // (`perf_swevent_set_period()`, kernel/events/core.c). With a period of 1 the result is
+            // 2, and the second sample may throttle the event: no event is counted until the next
+            // tick, which an idle CPU does not have. An event that is disabled meanwhile begins
+            // with the new period.
+            let is_on = self.is_enabled && !self.is_paused && self.is_requested(open);
+            let restarts = is_first && is_on;
+            if restarts {
+                let _ = open.event.disable();
+            }
+            let is_set = open.event.period(period).is_ok();
+            if restarts {
+                // The second period ends a throttling from before.
+                let _ = open.event.enable().and_then(|()| open.event.period(period));
+            }
             // An event whose period cannot be set has gone with its CPU.
-            if open.event.period(period).is_ok() {
+            if is_set {
                 weights.thin(open.cpu, period, [before, monotonic_ns()]);
             }
         }
@@ -113,9 +120,11 @@ impl Live {
 
     /// Switches the events that can be thinned on or off, except those that a script has switched
     /// off. Costs an interrupt on the CPU of each event. Returns the middle of the time that it
-    /// took, of the event clock.
-    pub fn switch_thinned(&mut self, on: bool) -> u64 {
+    /// took, and the events until then.
+    pub fn switch_thinned(&mut self, on: bool) -> SwitchedEvents {
         self.is_paused = !on;
+        // Counts of events that are off are read without an interrupt.
+        let counted = on.then(|| self.counted_by_cpu());
         let before = monotonic_ns();
         for (open, weights) in self.thinnable().filter(|(open, _)| self.is_requested(open)) {
             // An event that cannot be switched has gone with its CPU.
@@ -126,7 +135,22 @@ impl Live {
                 let _ = open.event.period(weights.one_in(open.cpu));
             }
         }
-        before + (monotonic_ns() - before) / 2
+        let at = before + (monotonic_ns() - before) / 2;
+        SwitchedEvents { at, by_cpu: counted.unwrap_or_else(|| self.counted_by_cpu()) }
+    }
+
+    /// Returns the events of each CPU that the kernel has counted, and how many of them have a
+    /// record with the current N.
+    fn counted_by_cpu(&self) -> Vec<CpuEvents> {
+        let mut by_cpu = Vec::new();
+        for (open, weights) in self.thinnable() {
+            let at = open.cpu as usize;
+            by_cpu.resize(by_cpu.len().max(at + 1), CpuEvents::default());
+            let all = open.event.read_counts().map_or(0, |counts| counts.value);
+            by_cpu[at].all += all;
+            by_cpu[at].sampled += all / weights.one_in(open.cpu).max(1);
+        }
+        by_cpu
     }
 
     /// Lets each sample that is read from now on stand for so many times as many events, because

@@ -90,13 +90,6 @@ impl SampleWeights {
         of_cpu.weigh(&read, is_measured.then_some(self.expansion.get()))
     }
 
-    /// Adds the events so far to those of each CPU.
-    pub(in crate::source) fn add_events(&self, by_cpu: &mut Vec<u64>) {
-        let cpus = self.cpus.borrow();
-        by_cpu.resize(by_cpu.len().max(cpus.len()), 0);
-        by_cpu.iter_mut().zip(cpus.iter()).for_each(|(sum, cpu)| *sum += cpu.tally.events);
-    }
-
     /// Returns the N of a CPU: it samples one event in so many.
     pub(in crate::source) fn one_in(&self, cpu: u32) -> u64 {
         at(&mut self.cpus.borrow_mut(), cpu).one_in
