@@ -11,6 +11,7 @@ mod commands;
 mod complete;
 mod console;
 mod cost;
+mod count_check;
 mod counts;
 mod definitions;
 mod jobs;
@@ -20,6 +21,7 @@ mod printed;
 mod rate_limit;
 mod replay_source;
 mod requests;
+mod role_opening;
 mod source;
 
 use std::cell::Cell;

@@ -14,6 +14,7 @@ pub mod followed_tasks;
 mod held_program;
 pub mod pair_rows;
 pub mod pairs;
+pub mod perf_counters;
 pub mod switching;
 
 use std::collections::{BTreeMap, BTreeSet};

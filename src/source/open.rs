@@ -19,7 +19,7 @@ pub(super) mod counter_reading;
 mod decoders;
 mod function_links;
 pub(super) mod groups;
-mod kernel_filter;
+pub(super) mod kernel_filter;
 mod omitted;
 pub(super) mod open_event;
 pub(super) mod opened;

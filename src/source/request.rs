@@ -48,6 +48,17 @@ pub struct SourceRequest {
     pub own_tids: Vec<i32>,
 }
 
+impl SourceRequest {
+    /// Returns the threads of this process whose events programs leave out, as the handlers of
+    /// records do.
+    pub fn omitted_tids(&self, event: &Event, sampling: &Sampling) -> &[i32] {
+        let watches_self = self.watch_self || sampling.all_tasks;
+        let is_other = !event.is_scheduler_event() && self.tasks.is_none();
+        let omits = !watches_self && (is_other || sampling.hide_self);
+        if omits { &self.own_tids } else { &[] }
+    }
+}
+
 /// Records of mapped files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MappingRecords {

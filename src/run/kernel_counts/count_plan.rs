@@ -144,9 +144,7 @@ impl<'a> CountPlan<'a> {
         if omits_self && event.is_interrupt() {
             return Err("only a record shows whether an interrupt hit perilune".to_owned());
         }
-        if omits_self || own.hide_self && !watch_self {
-            event_counts.omitted.clone_from(&self.source.own_tids);
-        }
+        event_counts.omitted = self.source.omitted_tids(event, own).to_vec();
         // Chains are those of records at the tracepoint: a raw one has other registers.
         let has_chain = event_counts.key.iter().any(is_chain);
         let raw = if has_chain { None } else { self.raw.find(event) };

@@ -12,6 +12,7 @@ use anyhow::Context as _;
 
 use super::super::kernel_counts::KernelCounts;
 use super::super::request::{CountingPlace, RunRequest};
+use super::count_check::{CountCheck, comparable};
 use crate::base::report::coverage::Coverage;
 use crate::base::report::draw::Level;
 use crate::script::evsel::declared_pairs::DeclaredPairs;
@@ -19,6 +20,7 @@ use crate::script::evsel::role::Role;
 use crate::script::host::Host;
 use crate::source::request::SourceRequest;
 use crate::sys::bpf::measure_runs;
+use crate::sys::perf::PerfEvent;
 
 /// Time for which programs are measured.
 const MEASURED: Duration = Duration::from_millis(50);
@@ -31,6 +33,10 @@ pub(super) struct SessionCounts {
     recorded: BTreeSet<u32>,
     /// Events that closed programs missed.
     missed: Coverage,
+    /// Whether the counts of a set have been compared with perf's.
+    is_checked: bool,
+    /// Perf events of checks, to be closed.
+    closed: Vec<PerfEvent>,
 }
 
 /// The cost of a table that the kernel counts.
@@ -49,6 +55,8 @@ struct CountedSet {
     tables: BTreeSet<usize>,
     roles: BTreeSet<u32>,
     open: Option<KernelCounts>,
+    /// The comparison of its counts with perf's, while it runs.
+    check: Option<CountCheck>,
     /// Events counted so far.
     events: u64,
 }
@@ -60,6 +68,8 @@ impl SessionCounts {
             sets: Vec::new(),
             recorded: BTreeSet::new(),
             missed: Coverage::default(),
+            is_checked: false,
+            closed: Vec::new(),
         }
     }
 
@@ -120,6 +130,7 @@ impl SessionCounts {
         for mut set in ended {
             let is_on = set.open.is_some();
             // Its events are recorded in any case.
+            self.closed.extend(set.end_check());
             if let Err(why) = set.end(host, now, &mut self.missed) {
                 host.context().note(Level::Error, &format!("{why:#}"));
             }
@@ -164,6 +175,7 @@ impl SessionCounts {
         (source, roles, now): (&SourceRequest, &[Role], f64),
     ) -> anyhow::Result<Vec<u32>> {
         let mut recorded = Vec::new();
+        let mut is_checked = self.is_checked || self.sets.iter().any(|set| set.check.is_some());
         for set in &mut self.sets {
             let is_on = set.open.is_some();
             let states = set.roles.iter().map(|role| *switches.get(role).unwrap_or(&is_on));
@@ -172,12 +184,17 @@ impl SessionCounts {
                 (Some(true), Some(true)) if !is_on => {
                     match set.opened(host, &self.request, source, roles)? {
                         Some(opened) => {
-                            set.open.insert(opened).begin(host, &self.request.options, now)?;
+                            if !is_checked {
+                                set.start_check(host, source, roles)?;
+                                is_checked = set.check.is_some();
+                            }
+                            set.begin(opened, host, &self.request, now)?;
                         }
                         None => recorded.extend(set.roles.iter().copied()),
                     }
                 }
                 (Some(false), Some(false)) if is_on => {
+                    self.closed.extend(set.end_check());
                     set.end(host, now, &mut self.missed)?;
                 }
                 (Some(false), Some(true)) => recorded.extend(set.roles.iter().copied()),
@@ -201,32 +218,52 @@ impl SessionCounts {
         for set in sets.filter(|set| set.roles.contains(&role)) {
             // Without a change if the kernel refuses it.
             let opened = set.opened(host, &self.request, source, roles)?;
+            self.closed.extend(set.end_check());
             set.end(host, now, &mut self.missed)?;
             let Some(opened) = opened else {
                 return Ok(set.roles.iter().copied().collect());
             };
-            set.open.insert(opened).begin(host, &self.request.options, now)?;
+            set.begin(opened, host, &self.request, now)?;
         }
         Ok(Vec::new())
     }
 
-    /// Adds what the kernel has counted to the tables.
+    /// Adds what the kernel has counted to the tables: `at_once`, or from time to time, so that it
+    /// has room. Returns the roles whose counts differ from perf's.
     ///
     /// # Errors
     /// The kernel refuses to return it.
-    pub(super) fn collect(&mut self, host: &mut Host, now: f64) -> anyhow::Result<()> {
-        self.sets
-            .iter_mut()
-            .try_for_each(|set| set.add_rows(host, |one, host| one.collect(host, now)))
+    pub(super) fn collect(
+        &mut self,
+        host: &mut Host,
+        (roles, now): (&[Role], f64),
+        at_once: bool,
+    ) -> anyhow::Result<Vec<u32>> {
+        let mut differ = Vec::new();
+        for set in &mut self.sets {
+            let before = set.check.as_mut().and_then(CountCheck::look);
+            set.add_rows(host, |one, host| match at_once || before.is_some() {
+                true => one.collect(host, now),
+                false => one.collect_if_due(host, now),
+            })?;
+            if set.check.as_ref().is_some_and(CountCheck::is_in_vain) {
+                self.closed.extend(set.end_check());
+            }
+            let Some(agrees) = before.and_then(|before| set.checked(host, roles, before)) else {
+                continue;
+            };
+            self.closed.extend(set.end_check());
+            self.is_checked = true;
+            if !agrees && self.request.options.counting != CountingPlace::Kernel {
+                differ.extend(&set.roles);
+            }
+        }
+        Ok(differ)
     }
 
-    /// Collects from time to time, so that the kernel has room.
-    ///
-    /// # Errors
-    /// As [`SessionCounts::collect`].
-    pub(super) fn collect_if_due(&mut self, host: &mut Host, now: f64) -> anyhow::Result<()> {
-        let mut sets = self.sets.iter_mut();
-        sets.try_for_each(|set| set.add_rows(host, |one, host| one.collect_if_due(host, now)))
+    /// Returns the perf events of checks that have ended.
+    pub(super) fn take_closed(&mut self) -> Vec<PerfEvent> {
+        std::mem::take(&mut self.closed)
     }
 
     /// Adds what was missed.
@@ -284,6 +321,49 @@ impl CountedSet {
         let wanted = |role| self.roles.contains(&role);
         let opened = KernelCounts::open_for(host, request, roles, source, &wanted)?;
         Ok((opened.roles() == &self.roles).then_some(opened))
+    }
+
+    /// Begins to count with these programs.
+    fn begin(
+        &mut self,
+        opened: KernelCounts,
+        host: &Host,
+        request: &RunRequest,
+        now: f64,
+    ) -> anyhow::Result<()> {
+        self.open.insert(opened).begin(host, &request.options, now)?;
+        self.check.iter_mut().for_each(CountCheck::begun);
+        Ok(())
+    }
+
+    /// Starts to compare the counts with perf's, if these can have the same events.
+    fn start_check(
+        &mut self,
+        host: &Host,
+        source: &SourceRequest,
+        roles: &[Role],
+    ) -> anyhow::Result<()> {
+        let openings = comparable(host, &self.tables, roles, source)?;
+        self.check = CountCheck::start(&openings, source, self.events);
+        Ok(())
+    }
+
+    /// Compares the counts with perf's, which were `before` when they were read, and states the
+    /// result. Returns whether they agree; None if they cannot be compared.
+    fn checked(&self, host: &Host, roles: &[Role], before: u64) -> Option<bool> {
+        let mut coverage = Coverage::default();
+        self.open.iter().for_each(|counts| counts.add_to(&mut coverage));
+        let found = self.check.as_ref()?.compare(self.events, coverage.undelivered, before)?;
+        let names = self.roles.iter().map(|role| roles[*role as usize].event.name.as_str());
+        let text = found.text(&names.collect::<Vec<_>>().join(", "));
+        let level = if found.agrees() { Level::Info } else { Level::Warning };
+        host.context().note(level, &text);
+        Some(found.agrees())
+    }
+
+    /// Ends a comparison. Returns its perf events.
+    fn end_check(&mut self) -> Vec<PerfEvent> {
+        self.check.take().map_or(Vec::new(), |check| check.end().into_events())
     }
 
     /// Stops counting, adds the last rows to the table, and what was missed to `missed`.

@@ -9,14 +9,13 @@ use super::super::catalog::MachineCatalog;
 use super::super::cgroups::{WatchedCgroups, limited};
 use super::super::machine::{existing_task, mounted, name_stacks, print_by_formats};
 use super::super::machine_changes::MachineChanges;
-use super::super::openings::opening;
 use super::super::request::RunRequest;
-use super::super::scope::{WatchScope, limit};
+use super::super::scope::WatchScope;
 use super::super::workload::refused;
 use super::counts::SessionCounts;
+use super::role_opening::planned;
 use crate::base::report::draw::Level;
 use crate::event::catalog::Catalog;
-use crate::event::plan;
 use crate::script::context::shared::SharedContext;
 use crate::script::evsel::role::Role;
 use crate::script::host::{Host, Setting};
@@ -360,28 +359,20 @@ impl LiveSource {
     ///
     /// # Errors
     /// The kernel refuses to return it.
-    pub(super) fn collect(&mut self, host: &mut Host, at_once: bool) -> anyhow::Result<()> {
-        let now = self.live.now();
-        match at_once {
-            true => self.counts.collect(host, now),
-            false => self.counts.collect_if_due(host, now),
+    pub(super) fn collect(&mut self, prompt: &mut Prompt, at_once: bool) -> anyhow::Result<()> {
+        let of_now = (self.open.as_slice(), self.live.now());
+        let differ = self.counts.collect(&mut prompt.host, of_now, at_once)?;
+        let closed = self.counts.take_closed();
+        if !closed.is_empty() {
+            self.closer.close(closed);
         }
+        self.release(&differ, prompt)
     }
 
     /// Returns the counts since the last call.
     pub(super) fn counts(&mut self) -> Vec<CountDelta> {
         self.live.counts()
     }
-}
-
-/// Plans an opening for one role alone, so that it can be narrowed and closed by itself.
-fn planned(index: usize, roles: &[Role], only: &[u32]) -> anyhow::Result<Opening> {
-    let mut plan = plan::plan(&roles[index..=index])?;
-    let mut planned = plan.pop().context("the event has no plan")?;
-    planned.roles = vec![index];
-    let mut opening = opening(planned, roles)?;
-    limit(&mut opening, only);
-    Ok(opening)
 }
 
 fn hand_over(host: &mut Host, refused: &[RefusedCondition]) -> anyhow::Result<()> {

@@ -196,7 +196,7 @@ impl<'a> SessionSource<'a> {
     /// Adds what the kernel has counted to the tables; `at_once`, or if it is due.
     pub(super) fn collect(&mut self, prompt: &mut Prompt, at_once: bool) {
         let SessionSource::Live(live, _) = self else { return };
-        if let Err(why) = live.collect(&mut prompt.host, at_once) {
+        if let Err(why) = live.collect(prompt, at_once) {
             prompt.host.context().note(Level::Error, &format!("{why:#}"));
         }
     }

@@ -12,6 +12,9 @@ live_tests! {
     a_table_of_two_events_is_counted_while_both_are_on,
     an_event_of_two_tables_is_counted_once,
     a_table_that_is_declared_later_takes_records,
+    the_first_counts_are_compared_with_perfs,
+    counts_of_all_system_calls_agree_with_perfs_under_load,
+    what_perf_counts_otherwise_raises_no_alarm,
 }
 
 /// Starts a session that counts in the kernel, or skips the test where that is not possible.
@@ -194,4 +197,96 @@ fn a_table_that_is_declared_later_takes_records() {
         assert_eq!(session.ask(&count_of(first)), "17", "{later}");
         assert_eq!(session.end(), 0);
     }
+}
+
+/// Asks until an answer contains the result of the comparison, and returns that.
+fn compared(session: &mut Session) -> String {
+    let since = std::time::Instant::now();
+    loop {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        let answer = session.ask("print(1)");
+        if answer.contains("perf's own counter") {
+            return answer;
+        }
+        assert!(since.elapsed().as_secs() < 10, "no comparison: {answer}");
+    }
+}
+
+fn the_first_counts_are_compared_with_perfs() {
+    let first = NO_FILES[12];
+    begin().end();
+    let mut session = Session::heard(&[]);
+    session.ask(&declared(first));
+    session.ask("p:on()");
+    let events = session.events();
+    close_in_vain(first, 1234);
+    let answer = compared(&mut session);
+    assert!(answer.contains("agrees with the first 1234 events"), "{answer}");
+    assert_eq!(session.ask(&count_of(first)), "1234");
+    let since = std::time::Instant::now();
+    while session.events() >= events {
+        assert!(since.elapsed().as_secs() < 10, "its perf events stay open");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    // Once is enough.
+    session.ask("p:off()");
+    session.ask("p:on()");
+    close_in_vain(first, 10);
+    std::thread::sleep(std::time::Duration::from_millis(1300));
+    let answer = session.ask(&count_of(first));
+    assert_eq!(answer, "1244", "without another message");
+    assert_eq!(session.end(), 0);
+}
+
+fn counts_of_all_system_calls_agree_with_perfs_under_load() {
+    begin().end();
+    let work = || {
+        let end = std::time::Instant::now() + std::time::Duration::from_secs(3);
+        while std::time::Instant::now() < end {
+            close_in_vain(NO_FILES[13], 1000);
+        }
+    };
+    let loads = [0; 2].map(|_| std::thread::spawn(work));
+    let mut session = Session::heard(&[]);
+    session.ask(
+        "p = evsel \"raw_syscalls:sys_enter\" by = kv { \"id\" } by:count(p, { key = \"id\" })",
+    );
+    session.ask("p:on()");
+    let answer = compared(&mut session);
+    assert!(answer.contains("agrees with the first"), "{answer}");
+    assert_eq!(session.end(), 0);
+    loads.into_iter().for_each(|load| load.join().expect("the load ends"));
+}
+
+fn what_perf_counts_otherwise_raises_no_alarm() {
+    begin().end();
+    let close = "syscalls:sys_enter_close";
+    let of_two_tables = format!(
+        "p = evsel(\"{close}\") q = evsel(\"syscalls:sys_enter_openat\") \
+         a, b = kv {{ \"id\" }}, kv {{ \"id\" }} \
+         a:count(p, {{ key = \"1\" }}) b:count(p, {{ key = \"1\" }}) b:count(q, {{ key = \"2\" }}) \
+         p:on() q:on()"
+    );
+    let nanoseconds = "p = evsel \"sched:sched_stat_runtime\" by = kv { \"pid\" } \
+                       by:count(p, { key = \"pid\" }) p:on()";
+    let of_a_cpu = format!(
+        "p = evsel(\"{close}\", {{ cpus = \"0\" }}) by = kv {{ \"fd\" }} \
+         by:count(p, {{ key = \"fd\" }}) p:on()"
+    );
+    let work = || {
+        let end = std::time::Instant::now() + std::time::Duration::from_millis(6000);
+        while std::time::Instant::now() < end {
+            close_in_vain(NO_FILES[13] + 1, 100);
+        }
+    };
+    let load = std::thread::spawn(work);
+    for line in [&*of_two_tables, nanoseconds, &of_a_cpu] {
+        let mut session = Session::heard(&[]);
+        let mut answer = session.ask(line);
+        std::thread::sleep(std::time::Duration::from_millis(1500));
+        answer += &session.ask("print(1)");
+        assert!(!answer.contains("warning") && !answer.contains("error"), "{line}: {answer}");
+        assert_eq!(session.end(), 0);
+    }
+    load.join().expect("the load ends");
 }
