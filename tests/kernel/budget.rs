@@ -29,12 +29,12 @@ fn calls_of(loads: [&Load; 2]) -> String {
 }
 
 /// Returns whether a run with a budget of 1 % stayed within it. On a machine that others slow down,
-/// this process, which is built without optimisation, takes more than half of it by itself: then
-/// only the events, which it can thin, must cost no more than the other half.
+/// this process, which is built without optimisation, takes half of it or more by itself: then only
+/// the events, which it can thin, must stay within 0.7 %.
 fn is_within_budget(stats: &serde_json::Value) -> bool {
     let percent = |key: &str| stats[key].as_f64().expect("a cost is a number");
     let (own, kernel) = (percent("own_percent"), percent("kernel_percent"));
-    own + kernel <= 1.2 || own > 0.6 && kernel <= 0.5
+    own + kernel <= 1.2 || own > 0.5 && kernel <= 0.7
 }
 
 /// Returns each system call's estimated count and the variance of it, over all intervals.

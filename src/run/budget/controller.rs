@@ -82,6 +82,9 @@ const MOST: u64 = 1 << 20;
 const SKIPPED_PART: f64 = 0.8;
 /// Smallest part of the limit that is used, whatever the process costs.
 const LEAST_PART: f64 = 0.05;
+/// Time constant, in readings, of the fixed rate. The first second of a run, in which scripts are
+/// compiled, and the second of a report must not count for more than they take.
+const FIXED_READINGS: f64 = 4.0;
 /// Number of readings over which an excess is saved.
 const SAVING: f64 = 4.0;
 /// Largest excess that is saved, in limits of a reading: one expensive report does not thin events
@@ -213,7 +216,7 @@ impl Controller {
         if !is_early {
             let rest = (own_ns - self.own * load.samples).max(0.0);
             let share = rest / load.capacity.max(1.0);
-            self.fixed = if self.fixed > 0.0 { f64::midpoint(self.fixed, share) } else { share };
+            self.fixed += (share - self.fixed) / FIXED_READINGS;
         }
         let limit = self.share * load.capacity;
         let of_events = self.kernel_ns(load) + self.own * load.samples;
@@ -268,11 +271,9 @@ impl Controller {
     /// none is enough.
     fn needed(&self, load: &Load, part: f64) -> (Thinning, bool) {
         let limit = part * self.share * load.capacity;
-        let of = |saved: f64| {
-            let room = limit - (self.fixed + saved) * load.capacity;
-            room.max(LEAST_PART * limit).max(f64::MIN_POSITIVE)
-        };
-        let (room, unreduced) = (of(self.saved), of(0.0));
+        let unreduced = (limit - self.fixed * load.capacity).max(LEAST_PART * limit);
+        let unreduced = unreduced.max(f64::MIN_POSITIVE);
+        let room = (unreduced - self.saved * load.capacity).max(unreduced / 2.0);
         // All events: slices contain only a part of them.
         let events = load.events * self.thinning.one_in_time as f64;
         let (skipped, sample) =

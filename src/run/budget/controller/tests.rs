@@ -151,6 +151,25 @@ fn a_cost_beyond_the_limit_is_saved_in_the_following_seconds() {
 }
 
 #[test]
+fn a_busy_first_second_does_not_shorten_slices_for_long() {
+    let mut machine = Machine::new(2.0, 0.01);
+    // The process takes the whole limit in the first second, and a third of it in the others.
+    machine.second(1000.0, 2e7);
+    let parts: Vec<u64> = (0..10)
+        .map(|_| {
+            machine.second(2e6, 6e6);
+            machine.controller.thinning().one_in_time
+        })
+        .collect();
+    let needed = 2e6 * PRICES.skipped / (0.3 * 0.01 * 2e9);
+    assert!(parts.iter().all(|parts| (*parts as f64) < 2.0 * needed), "{parts:?}: {needed}");
+    machine.cost(11.0);
+    (0..20).for_each(|_| machine.second(2e6, 6e6));
+    let cost = machine.cost(20.0);
+    assert!(cost < 0.0101, "{cost}");
+}
+
+#[test]
 fn only_the_excess_of_events_is_saved() {
     let mut controller = Controller::new(0.02, PRICES, COUNTED_NS);
     let load = Load { capacity: 2e9, events: 5000.0, samples: 5000.0, ..Load::default() };
