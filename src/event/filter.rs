@@ -81,6 +81,11 @@ impl Filter {
         }
     }
 
+    /// Returns the number of its comparisons.
+    pub fn comparisons(&self) -> usize {
+        self.root.comparisons()
+    }
+
     /// Returns whether it compares text in a task's memory, which the kernel reads only while the
     /// page is resident.
     pub fn reads_user_memory(&self) -> bool {
@@ -200,6 +205,16 @@ impl FilterNode {
             FilterNode::Not(inner) => inner.has(is_wanted),
             FilterNode::And(nodes) | FilterNode::Or(nodes) => {
                 nodes.iter().any(|node| node.has(is_wanted))
+            }
+        }
+    }
+
+    fn comparisons(&self) -> usize {
+        match self {
+            FilterNode::Is(_) => 1,
+            FilterNode::Not(inner) => inner.comparisons(),
+            FilterNode::And(nodes) | FilterNode::Or(nodes) => {
+                nodes.iter().map(FilterNode::comparisons).sum()
             }
         }
     }

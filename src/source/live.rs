@@ -87,7 +87,7 @@ pub struct Live {
     is_disabled: bool,
     /// Whether the events that can be thinned are off for a while.
     is_paused: bool,
-    /// Whether the events of the run have been enabled.
+    /// Whether [`Live::enable`] was called.
     is_enabled: bool,
     /// The ring whose counts and records are compared next.
     next_compared: usize,

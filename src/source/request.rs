@@ -49,13 +49,20 @@ pub struct SourceRequest {
 }
 
 impl SourceRequest {
+    /// Returns whether events of this process are left out where the kernel counts them.
+    pub fn omits_self(&self, event: &Event, sampling: &Sampling) -> bool {
+        !self.watches_self(sampling) && !event.is_scheduler_event() && self.tasks.is_none()
+    }
+
     /// Returns the threads of this process whose events programs leave out, as the handlers of
     /// records do.
     pub fn omitted_tids(&self, event: &Event, sampling: &Sampling) -> &[i32] {
-        let watches_self = self.watch_self || sampling.all_tasks;
-        let is_other = !event.is_scheduler_event() && self.tasks.is_none();
-        let omits = !watches_self && (is_other || sampling.hide_self);
-        if omits { &self.own_tids } else { &[] }
+        let hides_self = sampling.hide_self && !self.watches_self(sampling);
+        if hides_self || self.omits_self(event, sampling) { &self.own_tids } else { &[] }
+    }
+
+    fn watches_self(&self, sampling: &Sampling) -> bool {
+        self.watch_self || sampling.all_tasks
     }
 }
 

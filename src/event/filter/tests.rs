@@ -73,6 +73,13 @@ fn masks_compare_as_sets() {
 }
 
 #[test]
+fn comparisons_are_counted_at_any_depth() {
+    let count = |text| Filter::parse(text).unwrap().comparisons();
+    assert_eq!(count("pid == 1"), 1);
+    assert_eq!(count("comm == \"a && b\" && !(pid == 1 || (pid == 2 && prio > 3))"), 4);
+}
+
+#[test]
 fn conditions_join_as_in_c() {
     assert!(passes("pid == 1 || pid == -3 && small == 200"));
     assert!(!passes("(pid == 1 || pid == -3) && small == 1"));

@@ -42,6 +42,12 @@ impl Prices {
         Prices::of_counts(counted, skipped.min(counted), self.slow_path)
     }
 
+    /// Returns the cost of so many events, of which some have a record or are counted, in
+    /// nanoseconds.
+    pub(super) fn of_events(&self, events: f64, samples: f64) -> f64 {
+        samples * self.record + (events - samples).max(0.0) * self.skipped
+    }
+
     /// Returns the same prices, if the mean of a program is `ns` where this share of the events is
     /// counted.
     pub(super) fn scaled_to(self, ns: f64, share: f64) -> Prices {
@@ -197,9 +203,7 @@ impl Controller {
 
     /// Returns what events cost in the kernel, in nanoseconds.
     pub(super) fn kernel_ns(&self, load: &Load) -> f64 {
-        let skipped = (load.events - load.samples).max(0.0);
-        let off = load.off * self.prices.off;
-        load.samples * self.prices.record + skipped * self.prices.skipped + off
+        self.prices.of_events(load.events, load.samples) + load.off * self.prices.off
     }
 
     /// Learns from the own CPU time during a load of about a second, or `is_early` of the start
@@ -213,15 +217,15 @@ impl Controller {
                 self.own = (self.own + price) / 2.0;
             }
         }
+        let of_samples = self.own * load.samples;
         if !is_early {
-            let rest = (own_ns - self.own * load.samples).max(0.0);
+            let rest = (own_ns - of_samples).max(0.0);
             let share = rest / load.capacity.max(1.0);
             self.fixed += (share - self.fixed) / FIXED_READINGS;
         }
-        let limit = self.share * load.capacity;
-        let of_events = self.kernel_ns(load) + self.own * load.samples;
+        let (limit, kernel_ns) = (self.share * load.capacity, self.kernel_ns(load));
         // To thin events makes up only for their own cost.
-        let excess = (own_ns + self.kernel_ns(load) - limit).min(of_events);
+        let excess = (own_ns + kernel_ns - limit).min(kernel_ns + of_samples);
         self.excess = (self.excess + excess).clamp(0.0, f64::MAX);
         if !is_early {
             self.excess = self.excess.min(MOST_SAVED * limit);

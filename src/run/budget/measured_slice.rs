@@ -66,10 +66,9 @@ impl MeasuredSlice {
     fn mean(&self, prices: &Prices, value: impl Fn(f64, f64) -> f64) -> f64 {
         let all = CpuEvents::sum(&self.by_cpu).all;
         let of_cpu = |(cpu, events): (usize, &CpuEvents)| {
-            let skipped = events.all.saturating_sub(events.sampled) as f64 * prices.skipped;
-            let off = events.all as f64 * prices.off;
-            let ns = (skipped + events.sampled as f64 * prices.record - off).max(0.0);
-            events.all as f64 * value(ns / self.lasted.max(1.0), self.idle.share(cpu))
+            let (all, sampled) = (events.all as f64, events.sampled as f64);
+            let ns = (prices.of_events(all, sampled) - all * prices.off).max(0.0);
+            all * value(ns / self.lasted.max(1.0), self.idle.share(cpu))
         };
         let sum: f64 = self.by_cpu.iter().enumerate().map(of_cpu).sum();
         if all > 0 { sum / all as f64 } else { 0.0 }

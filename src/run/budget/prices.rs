@@ -29,9 +29,7 @@ pub(super) fn copied(stack: StackSampling) -> StackCopy {
 /// perilune's threads, except from events of the scheduler.
 pub(super) fn conditions(opening: &Opening, own: usize) -> usize {
     let own = if opening.event.is_scheduler_event() { 0 } else { own };
-    let text = opening.filter.as_ref().map(Filter::to_kernel).unwrap_or_default();
-    let joined = text.matches("&&").count() + text.matches("||").count();
-    joined + usize::from(!text.is_empty()) + own
+    opening.filter.as_ref().map_or(0, Filter::comparisons) + own
 }
 
 /// Returns the prices of events on this machine, whose filters have so many conditions, or None if

@@ -139,9 +139,7 @@ impl<'a> CountPlan<'a> {
         {
             return Err("its events are about other tasks than those that raise them".to_owned());
         }
-        let watch_self = self.source.watch_self || own.all_tasks;
-        let omits_self = !watch_self && !event.is_scheduler_event() && !watches_tasks;
-        if omits_self && event.is_interrupt() {
+        if self.source.omits_self(event, own) && event.is_interrupt() {
             return Err("only a record shows whether an interrupt hit perilune".to_owned());
         }
         event_counts.omitted = self.source.omitted_tids(event, own).to_vec();

@@ -14,6 +14,7 @@ use crate::source::counting::perf_counters::PerfCounters;
 use crate::source::request::{Opening, SourceRequest};
 use crate::sys::clock::monotonic_ns;
 use crate::sys::cpus::online_cpus;
+use crate::sys::perf::PerfEvent;
 
 /// Time between two looks, in nanoseconds: both count at least so long.
 const CHECKED_NS: u64 = 1_000_000_000;
@@ -32,6 +33,8 @@ pub(super) struct CountCheck {
     at: u64,
     due: u64,
     looks: u32,
+    /// Whether it has waited for events for too long, or CPUs have come or gone.
+    is_in_vain: bool,
 }
 
 /// The result of a check.
@@ -93,7 +96,16 @@ impl CountCheck {
         let counters = PerfCounters::start(openings, source).ok().flatten()?;
         let before = (counters.count() > 0).then(|| counters.read().ok()).flatten()?;
         let (cpus, begun) = (source.cpus.clone(), [before; 2]);
-        Some(CountCheck { counters, counted, cpus, begun, at: 0, due: 0, looks: 0 })
+        Some(CountCheck {
+            counters,
+            counted,
+            cpus,
+            begun,
+            at: 0,
+            due: 0,
+            looks: 0,
+            is_in_vain: false,
+        })
     }
 
     /// Notes that programs have begun to count.
@@ -112,12 +124,13 @@ impl CountCheck {
         }
         self.due = now + CHECKED_NS;
         self.looks += 1;
+        self.is_in_vain = self.looks > LOOKS || online_cpus() != self.cpus;
         self.counters.read().ok().filter(|read| *read > self.begun[0])
     }
 
-    /// Returns whether it has waited for events for too long, or CPUs have come or gone.
+    /// Returns whether it cannot have a result any more.
     pub(super) fn is_in_vain(&self) -> bool {
-        self.looks > LOOKS || self.looks > 0 && online_cpus() != self.cpus
+        self.is_in_vain
     }
 
     /// Compares what programs have counted so far, and `missed` events, with perf's count before
@@ -134,8 +147,8 @@ impl CountCheck {
     }
 
     /// Ends it. Returns the perf events, to be closed.
-    pub(super) fn end(self) -> PerfCounters {
-        self.counters
+    pub(super) fn end(self) -> Vec<PerfEvent> {
+        self.counters.into_events()
     }
 }
 

@@ -31,12 +31,18 @@ pub(super) struct SessionCounts {
     sets: Vec<CountedSet>,
     /// Roles that the kernel cannot count, or no longer counts.
     recorded: BTreeSet<u32>,
+    ended: EndedCounts,
+    /// Whether a check has had a result: one is enough.
+    is_checked: bool,
+}
+
+/// The remains of counts that have ended.
+#[derive(Default)]
+struct EndedCounts {
     /// Events that closed programs missed.
     missed: Coverage,
-    /// Whether the counts of a set have been compared with perf's.
-    is_checked: bool,
     /// Perf events of checks, to be closed.
-    closed: Vec<PerfEvent>,
+    perf_events: Vec<PerfEvent>,
 }
 
 /// The cost of a table that the kernel counts.
@@ -67,9 +73,8 @@ impl SessionCounts {
             request: request.clone(),
             sets: Vec::new(),
             recorded: BTreeSet::new(),
-            missed: Coverage::default(),
+            ended: EndedCounts::default(),
             is_checked: false,
-            closed: Vec::new(),
         }
     }
 
@@ -130,8 +135,7 @@ impl SessionCounts {
         for mut set in ended {
             let is_on = set.open.is_some();
             // Its events are recorded in any case.
-            self.closed.extend(set.end_check());
-            if let Err(why) = set.end(host, now, &mut self.missed) {
+            if let Err(why) = set.end(host, now, &mut self.ended) {
                 host.context().note(Level::Error, &format!("{why:#}"));
             }
             self.recorded.extend(&set.roles);
@@ -194,8 +198,7 @@ impl SessionCounts {
                     }
                 }
                 (Some(false), Some(false)) if is_on => {
-                    self.closed.extend(set.end_check());
-                    set.end(host, now, &mut self.missed)?;
+                    set.end(host, now, &mut self.ended)?;
                 }
                 (Some(false), Some(true)) => recorded.extend(set.roles.iter().copied()),
                 _ => {}
@@ -218,8 +221,7 @@ impl SessionCounts {
         for set in sets.filter(|set| set.roles.contains(&role)) {
             // Without a change if the kernel refuses it.
             let opened = set.opened(host, &self.request, source, roles)?;
-            self.closed.extend(set.end_check());
-            set.end(host, now, &mut self.missed)?;
+            set.end(host, now, &mut self.ended)?;
             let Some(opened) = opened else {
                 return Ok(set.roles.iter().copied().collect());
             };
@@ -247,12 +249,12 @@ impl SessionCounts {
                 false => one.collect_if_due(host, now),
             })?;
             if set.check.as_ref().is_some_and(CountCheck::is_in_vain) {
-                self.closed.extend(set.end_check());
+                set.end_check(&mut self.ended);
             }
             let Some(agrees) = before.and_then(|before| set.checked(host, roles, before)) else {
                 continue;
             };
-            self.closed.extend(set.end_check());
+            set.end_check(&mut self.ended);
             self.is_checked = true;
             if !agrees && self.request.options.counting != CountingPlace::Kernel {
                 differ.extend(&set.roles);
@@ -263,13 +265,13 @@ impl SessionCounts {
 
     /// Returns the perf events of checks that have ended.
     pub(super) fn take_closed(&mut self) -> Vec<PerfEvent> {
-        std::mem::take(&mut self.closed)
+        std::mem::take(&mut self.ended.perf_events)
     }
 
     /// Adds what was missed.
     pub(super) fn add_to(&self, coverage: &mut Coverage) {
-        coverage.undelivered += self.missed.undelivered;
-        coverage.undefined += self.missed.undefined;
+        coverage.undelivered += self.ended.missed.undelivered;
+        coverage.undefined += self.ended.missed.undefined;
         self.sets.iter().filter_map(|set| set.open.as_ref()).for_each(|one| one.add_to(coverage));
     }
 
@@ -361,16 +363,17 @@ impl CountedSet {
         Some(found.agrees())
     }
 
-    /// Ends a comparison. Returns its perf events.
-    fn end_check(&mut self) -> Vec<PerfEvent> {
-        self.check.take().map_or(Vec::new(), |check| check.end().into_events())
+    /// Ends a comparison.
+    fn end_check(&mut self, ended: &mut EndedCounts) {
+        ended.perf_events.extend(self.check.take().into_iter().flat_map(CountCheck::end));
     }
 
-    /// Stops counting, adds the last rows to the table, and what was missed to `missed`.
-    fn end(&mut self, host: &mut Host, now: f64, missed: &mut Coverage) -> anyhow::Result<()> {
-        let ended = self.add_rows(host, |counts, host| counts.end(host, now));
-        self.open.take().into_iter().for_each(|counts| counts.add_to(missed));
-        ended.context("failed to end the counts in the kernel")
+    /// Stops counting and a comparison, and adds the last rows to the table.
+    fn end(&mut self, host: &mut Host, now: f64, ended: &mut EndedCounts) -> anyhow::Result<()> {
+        self.end_check(ended);
+        let added = self.add_rows(host, |counts, host| counts.end(host, now));
+        self.open.take().into_iter().for_each(|counts| counts.add_to(&mut ended.missed));
+        added.context("failed to end the counts in the kernel")
     }
 
     /// Calls a function that adds rows of the kernel to the table.

@@ -27,7 +27,12 @@ impl PerfCounters {
         openings: &[Opening],
         source: &SourceRequest,
     ) -> anyhow::Result<Option<PerfCounters>> {
-        let mut events = Vec::new();
+        let cpus = |opening: &Opening| opening.cpus_of(&source.cpus).count();
+        let count = openings.iter().map(cpus).sum();
+        if count > EVENTS_MAX {
+            return Ok(None);
+        }
+        let mut events = Vec::with_capacity(count);
         let common = Common { watermark: 1, inherit: false };
         for opening in openings {
             let (event, mut sampling) = (&opening.event, opening.sampling.clone());
@@ -36,9 +41,6 @@ impl PerfCounters {
             let own = source.omitted_tids(event, &sampling);
             let text = kernel_text(opening.filter.as_ref(), own, event.is_interrupt());
             for cpu in opening.cpus_of(&source.cpus) {
-                if events.len() == EVENTS_MAX {
-                    return Ok(None);
-                }
                 let target = PerfTarget { pid: EVERY_TASK, cpu: cpu as i32 };
                 let opened = PerfEvent::open(&attr, target, &event.name)?.event;
                 text.as_ref().map_or(Ok(()), |text| opened.set_filter(text))?;

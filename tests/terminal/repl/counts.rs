@@ -238,15 +238,19 @@ fn the_first_counts_are_compared_with_perfs() {
     assert_eq!(session.end(), 0);
 }
 
+/// Starts a thread that closes a descriptor in vain for so many seconds.
+fn closing_in_vain(number: i32, seconds: u64) -> std::thread::JoinHandle<()> {
+    std::thread::spawn(move || {
+        let end = std::time::Instant::now() + std::time::Duration::from_secs(seconds);
+        while std::time::Instant::now() < end {
+            close_in_vain(number, 1000);
+        }
+    })
+}
+
 fn counts_of_all_system_calls_agree_with_perfs_under_load() {
     begin().end();
-    let work = || {
-        let end = std::time::Instant::now() + std::time::Duration::from_secs(3);
-        while std::time::Instant::now() < end {
-            close_in_vain(NO_FILES[13], 1000);
-        }
-    };
-    let loads = [0; 2].map(|_| std::thread::spawn(work));
+    let loads = [0; 2].map(|_| closing_in_vain(NO_FILES[13], 3));
     let mut session = Session::heard(&[]);
     session.ask(
         "p = evsel \"raw_syscalls:sys_enter\" by = kv { \"id\" } by:count(p, { key = \"id\" })",
@@ -273,13 +277,7 @@ fn what_perf_counts_otherwise_raises_no_alarm() {
         "p = evsel(\"{close}\", {{ cpus = \"0\" }}) by = kv {{ \"fd\" }} \
          by:count(p, {{ key = \"fd\" }}) p:on()"
     );
-    let work = || {
-        let end = std::time::Instant::now() + std::time::Duration::from_millis(6000);
-        while std::time::Instant::now() < end {
-            close_in_vain(NO_FILES[13] + 1, 100);
-        }
-    };
-    let load = std::thread::spawn(work);
+    let load = closing_in_vain(NO_FILES[13] + 1, 6);
     for line in [&*of_two_tables, nanoseconds, &of_a_cpu] {
         let mut session = Session::heard(&[]);
         let mut answer = session.ask(line);
