@@ -20,6 +20,10 @@ pub const CONNECTIONS: usize = 32;
 /// Time from the acceptance of a connection until it is closed.
 pub const DEADLINE: Duration = Duration::from_secs(10);
 
+/// Time from the acceptance of a connection until it is closed if its request has not arrived:
+/// unfinished requests occupy places of other clients.
+pub const REQUEST_DEADLINE: Duration = Duration::from_secs(2);
+
 /// Pause after a connection could not be accepted: without free descriptors it stays ready, and
 /// polling would not wait.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -109,7 +113,7 @@ impl Endpoint {
             if paused_until.is_none_or(|until| until <= now) {
                 paused_until = self.accept(&mut connections).err().map(|_| now + PAUSE);
             }
-            connections.retain_mut(|one| now < one.deadline() && one.advance(scraped));
+            connections.retain_mut(|one| one.advance(scraped) && now < one.deadline());
             scraped.answered();
         }
     }
@@ -141,7 +145,7 @@ impl Endpoint {
     fn accept(&self, connections: &mut Vec<Connection>) -> io::Result<()> {
         while connections.len() < CONNECTIONS {
             match self.listener.accept() {
-                Ok((stream, _)) => connections.extend(Connection::new(stream, DEADLINE).ok()),
+                Ok((stream, _)) => connections.extend(Connection::new(stream).ok()),
                 Err(why) if why.kind() == ErrorKind::Interrupted => {}
                 Err(why) if why.kind() == ErrorKind::ConnectionAborted => {}
                 Err(why) if why.kind() == ErrorKind::WouldBlock => return Ok(()),

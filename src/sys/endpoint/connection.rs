@@ -1,10 +1,10 @@
 //! One connection: reads a request, writes the answer, ends.
 
-use super::{ScrapeAnswer, ScrapeRequest, Scraped};
+use super::{DEADLINE, REQUEST_DEADLINE, ScrapeAnswer, ScrapeRequest, Scraped};
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Maximum size of a request: its line and its headers.
 const HEAD: usize = 8 << 10;
@@ -15,7 +15,7 @@ const HEADERS: usize = 64;
 /// A connection.
 pub(super) struct Connection {
     stream: TcpStream,
-    deadline: Instant,
+    accepted: Instant,
     state: ConnectionState,
 }
 
@@ -36,14 +36,14 @@ enum ParsedHead {
 
 impl Connection {
     /// Takes an accepted connection.
-    pub(super) fn new(stream: TcpStream, deadline: Duration) -> io::Result<Connection> {
+    pub(super) fn new(stream: TcpStream) -> io::Result<Connection> {
         stream.set_nonblocking(true)?;
         let state = ConnectionState::Reading(Vec::new());
-        Ok(Connection { stream, deadline: Instant::now() + deadline, state })
+        Ok(Connection { stream, accepted: Instant::now(), state })
     }
 
     pub(super) fn deadline(&self) -> Instant {
-        self.deadline
+        self.accepted + if self.writes() { DEADLINE } else { REQUEST_DEADLINE }
     }
 
     pub(super) fn fd(&self) -> BorrowedFd<'_> {

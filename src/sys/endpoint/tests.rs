@@ -94,10 +94,23 @@ fn slow_clients_do_not_delay_others() {
         assert!(served.ask("GET /accept HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200 "));
     }
     assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
-    slow[0].write_all(b"ept HTTP/1.1\r\n\r\n").unwrap();
-    assert!(answer(&mut slow[0]).starts_with("HTTP/1.1 200 "));
+    let mut parts = served.connect();
+    parts.write_all(b"GET /acc").unwrap();
+    parts.write_all(b"ept HTTP/1.1\r\n\r\n").unwrap();
+    assert!(answer(&mut parts).starts_with("HTTP/1.1 200 "));
     let large = answer(&mut unread);
     assert_eq!(large.len() - large.find("\r\n\r\n").unwrap() - 4, 8 << 20);
+    served.end();
+}
+
+#[test]
+fn unfinished_requests_make_room_for_others() {
+    let served = Served::begin();
+    let begin = Instant::now();
+    let mut unfinished: Vec<TcpStream> = (0..CONNECTIONS + 8).map(|_| served.connect()).collect();
+    unfinished.iter_mut().for_each(|stream| stream.write_all(b"GET /acc").unwrap());
+    assert!(served.ask("GET /accept HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200 "));
+    assert!((REQUEST_DEADLINE..DEADLINE).contains(&begin.elapsed()), "{:?}", begin.elapsed());
     served.end();
 }
 
