@@ -104,7 +104,12 @@ impl Flames {
             Some(_) if timed => {
                 anyhow::bail!("--diff compares whole runs, but -i splits the run; omit one of them")
             }
-            Some(path) => Some((older(Path::new(path))?, path.to_owned())),
+            Some(given) => {
+                // The name that was given to --flame-graph is enough.
+                let folded = with_ending(&without_ending(given), "folded");
+                let path = if folded.is_file() { &folded } else { Path::new(given) };
+                Some((older(path)?, given.to_owned()))
+            }
             None => None,
         };
         let mut flames = Flames {

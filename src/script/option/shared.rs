@@ -42,7 +42,7 @@ pub fn options() -> Vec<OptionSpec> {
             None,
             "with --otlp, send the stacks of each interval as profiles (alpha); implies -g",
         ),
-        text("diff", "OLD", "draw the difference to the flame graph in OLD.folded"),
+        text("diff", "OLD", "draw the difference to the flame graph OLD, read from OLD.folded"),
         flag("perins", None, "print a table per CPU, with -p or -t per thread, or per key"),
         OptionSpec {
             short: Some('F'),
