@@ -38,12 +38,12 @@ use slices::Slices;
 /// The warning that these prices are used.
 const UNMEASURED: &str = "--budget: the cost of an event cannot be measured here; the run assumes \
                           the usual 300 ns for a record and 80 ns for an event without one";
-/// Runnable tasks for each CPU from which on estimates of slices are too low.
+/// Runnable tasks for each CPU from which on estimates of slices are poor.
 const CROWDED: f64 = 1.5;
 /// The warning that they are.
-const LOW: &str = "--budget: all CPUs are busy, and tasks are slower while events are on; \
-                   estimates are too low and may be off by more than their errors; watch fewer \
-                   events or raise the budget";
+const POOR: &str = "--budget: all CPUs are busy, and tasks are slower while events are on; \
+                    estimates may be too low or too high by more than their errors; watch fewer \
+                    events or raise the budget";
 /// Shortest time between two decisions, in nanoseconds, and the samples that end it.
 const SOON_NS: u64 = 2_000_000;
 const SOON_SAMPLES: u64 = 2000;
@@ -299,11 +299,11 @@ impl BudgetKeeper {
         self.highest = self.highest.max(choices[choices.len() - 1]);
     }
 
-    /// Warns once if no thinning is enough, and once if estimates of slices are too low.
+    /// Warns once if no thinning is enough, and once if estimates of slices are poor.
     fn warn(&mut self, context: &SharedContext) {
         let is_crowded = self.slices.is_some() && self.crowd >= Some(CROWDED);
         if is_crowded && !std::mem::replace(&mut self.has_warned_of_crowd, true) {
-            context.note(Level::Warning, LOW);
+            context.note(Level::Warning, POOR);
         }
         let budget = percent(self.share);
         if self.controller.is_hopeless() && !std::mem::replace(&mut self.has_warned, true) {
