@@ -14,7 +14,7 @@ runs=${RUNS:-3} seconds=${SECONDS_EACH:-5} only=${ONLY:-.}
 if [ -z "${PERILUNE:-}" ]; then cargo build --release --quiet; fi
 perilune=${PERILUNE:-${CARGO_TARGET_DIR:-$PWD/target}/release/perilune}
 scratch=$(mktemp -d)
-load=
+load= load_on=() tool_on=()
 stop_load() {
   if [ -n "$load" ]; then
     kill "$load" 2>/dev/null || true
@@ -74,9 +74,9 @@ measure() { # LABEL LOAD... -- PERILUNE-ARGS...
   local command=()
   while [ "$1" != -- ]; do command+=("$1"); shift; done; shift
   for _ in $(seq "$runs"); do
-    "${command[@]}" >/dev/null 2>&1 & load=$!
+    "${load_on[@]}" "${command[@]}" >/dev/null 2>&1 & load=$!
     sleep 1
-    counted "$perilune" "$@" --duration "${seconds}s" --stats --json -q -o "$scratch/out"
+    counted "${tool_on[@]}" "$perilune" "$@" --duration "${seconds}s" --stats --json -q -o "$scratch/out"
     stop_load
     grep '"type":"stats"' "$scratch/out" | python3 -c '
 import json, sys
@@ -145,6 +145,10 @@ measure_parquet "trace --parquet, sched_switch" "${switch[@]}" -- trace -e sched
 
 # The monitors under their natural loads. Those of the last group print each event, or wake perilune
 # for each.
+# Perilune and the load run on different CPUs if there are several: the kernel bills the time in
+# interrupts of the load to the task that runs on the CPU.
+last=$(($(nproc) - 1))
+if [ "$last" -gt 0 ]; then load_on=(taskset -c "1-$last") tool_on=(taskset -c 0); fi
 cc -O2 -pthread -o "$scratch/loads" benches/loads.c
 natural() { # LOAD MONITOR OPTION...
   local name=$1; shift

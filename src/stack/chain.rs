@@ -58,8 +58,9 @@ pub fn steps(chain: &[u64]) -> impl Iterator<Item = ChainStep> + '_ {
 /// Returns whether an address of the chain is only valid in one process.
 #[inline]
 pub fn has_user_frames(chain: &[u64]) -> bool {
-    // The kernel's addresses and all markers have the top bit set.
-    chain.iter().any(|&address| !is_kernel_address(address))
+    // Searches from the end, where user frames are. The kernel's addresses and all markers have the
+    // top bit set.
+    chain.iter().rev().any(|&address| !is_kernel_address(address))
 }
 
 fn side_of(marker: u64) -> Option<CodeSide> {
