@@ -251,13 +251,10 @@ fn a_short_run_stays_within_its_budget_from_its_begin() {
     other.start();
     for monitor in [&["top", "-k", "common_pid"][..], &["trace"]] {
         let limit = ["-e", &event, "--budget", "1%", "--stats", "--duration", "4"];
-        let (text, code) = Tool::attach(&[monitor, &limit].concat()).finish_by_itself();
-        let stats: serde_json::Value = text
-            .lines()
-            .filter_map(|line| serde_json::from_str(line).ok())
-            .find(|object: &serde_json::Value| object["type"] == "stats")
-            .unwrap_or_else(|| panic!("{monitor:?} prints no object `stats`"));
-        assert!(code == Some(0) && is_within_budget(&stats), "{monitor:?}: {stats}");
+        let run = Tool::attach(&[monitor, &limit].concat()).output();
+        assert_eq!(run.code, Some(0), "{monitor:?}: {} {}", run.coverage(), run.stderr);
+        let stats = run.of("stats").next().expect("--stats prints an object");
+        assert!(is_within_budget(stats), "{monitor:?}: {stats}");
         assert!(stats["one_in_time_max"].as_u64() > Some(1), "{monitor:?}: {stats}");
     }
     drop((one, other));

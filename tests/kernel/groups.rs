@@ -212,12 +212,24 @@ fn a_hidden_sample_leaves_no_counts_to_the_next_one() {
         end
         return m";
     let work = "for i in $(seq 100); do sh -c :; done";
+    let before = faults_of_init();
     let run = crate::script::run(text, &["-a", "--", "sh", "-c", work]);
-    // A sample that the kernel did not deliver leaves its counts to the next one.
+    // A sample that the kernel did not deliver leaves its counts to the next one. A 6.18 kernel has
+    // no samples of some tasks of a virtual machine's agent, which is its first process.
+    let omitted = (faults_of_init() - before).div_ceil(10);
     let periods = run.rows().map(|row| row["faults"].as_u64().unwrap_or_default() / 10);
     let further = periods.map(|periods| periods.saturating_sub(1)).sum::<u64>();
-    assert!(further <= run.missed(), "{further} of {}: {}", run.rows().count(), run.missed());
+    let most = run.missed() + omitted;
+    assert!(further <= most, "{further} of {}: {most}", run.rows().count());
     assert!(run.rows().count() > 100, "a shell has more than ten page faults: {}", run.text);
+}
+
+/// Returns the number of page faults of the first process.
+fn faults_of_init() -> u64 {
+    let stat = fs::read_to_string("/proc/1/stat").expect("it is readable");
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split(' ').collect();
+    // minflt and majflt; the third field, the state, follows the name.
+    [8, 10].iter().map(|at| fields[*at].parse::<u64>().expect("a number")).sum()
 }
 
 fn a_recording_of_a_group_has_its_counts() {

@@ -9,7 +9,7 @@ use crate::counting::{can_count, usual_refusal};
 use crate::live::{live_tests, skip_anywhere};
 use crate::load::{self, Load};
 use crate::paired::{is_exact, start};
-use crate::tool::{Run, Tool};
+use crate::tool::{Run, Tool, with_switches};
 
 live_tests! { alone: [
     fields_are_those_of_records,
@@ -164,13 +164,16 @@ fn wakeups_are_seen_while_another_program_runs() {
     const SLEEPS: u32 = 500;
     let (load, measured) = load::counted_sleeps(SLEEPS);
     let before = load.switches_until_it_waits();
-    let run = beside_another_program(load, &["rundelay"]);
+    let pid = load.pid();
+    let (run, missing) = with_switches(pid, || beside_another_program(load, &["rundelay"]));
     is_exact(&run);
     let slept = measured.get(0) - before;
     // A timer may expire before the task sleeps.
     assert!(slept >= u64::from(SLEEPS * 9 / 10), "{slept}");
     let wakeups = run.sum("calls", "after", "wakeup");
-    assert_eq!(wakeups, slept + 1, "the start is a wakeup, too: {}", run.coverage());
+    // The start is a wakeup, too. A wait whose end the kernel omits is not counted.
+    let seen = wakeups..=wakeups + missing;
+    assert!(seen.contains(&(slept + 1)), "{wakeups}, {missing} of {slept}: {}", run.coverage());
 }
 
 fn forks_are_seen_while_another_program_runs() {

@@ -114,7 +114,9 @@ fn switches_and_wakeups_of_a_task_are_in_the_bundles() {
             && state & 0xff != 0
             && state & 0x30 == 0
     };
-    assert_eq!(ftrace(&trace).filter(away).count() as u64, slept);
+    let switched = ftrace(&trace).filter(away).count() as u64;
+    // Its exit may wait, too.
+    assert!((slept..=slept + 2).contains(&switched), "{switched} of {slept}");
     let back = ftrace(&trace).filter(|event| event.sched_switch().next_pid() == tid).count() as u64;
     // This kernel may write no record of some events, which it counts.
     let missing = run.coverage()["undelivered"].as_u64().unwrap_or_default();
