@@ -25,7 +25,7 @@ const MONITOR: &str = "local m = monitor { summary = \"several monitors, exporte
                        return m\n";
 
 /// The common options that apply to all monitors together.
-const OPTIONS: [&str; 23] = [
+const OPTIONS: [&str; 24] = [
     "cpu",
     "pids",
     "tids",
@@ -45,6 +45,7 @@ const OPTIONS: [&str; 23] = [
     "quiet",
     "self",
     "lines",
+    "where",
     "lua-mem",
     "aggregate-mem",
     "help",

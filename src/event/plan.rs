@@ -117,7 +117,7 @@ fn can_join(opening: &PlannedEvent, roles: &[EventRole], role: &EventRole) -> bo
 }
 
 /// Returns a filter for what passes either; None passes everything.
-fn either(a: Option<Filter>, b: Option<Filter>) -> Option<Filter> {
+pub fn either(a: Option<Filter>, b: Option<Filter>) -> Option<Filter> {
     match (a?, b?) {
         (a, b) if a == b => Some(a),
         (a, b) => Some(a.or(b)),

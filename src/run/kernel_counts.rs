@@ -21,6 +21,7 @@ use pairs::KernelPairs;
 use thinned::ThinnedCounts;
 
 use super::counted_tasks::counted_tasks;
+use super::openings::remove_roles;
 use super::request::{CountingPlace, RunOptions, RunRequest};
 use crate::base::report::coverage::Coverage;
 use crate::base::report::draw::Level;
@@ -28,6 +29,8 @@ use crate::base::text::units::counted;
 use crate::script::evsel::declared_pairs::DeclaredPairs;
 use crate::script::evsel::role::Role;
 use crate::script::host::Host;
+use crate::script::host::job::Job;
+use crate::source::Sink;
 use crate::source::counting::followed_tasks::{CountedTasks, THREADS_MAX};
 use crate::source::counting::{Counting, WITH_MISSES};
 use crate::source::live::Live;
@@ -76,7 +79,8 @@ type Reason = String;
 
 impl KernelCounts {
     /// Decides which events the kernel counts, removes them from `openings`, and attaches its
-    /// programs, which count nothing yet. Prints with `-v` where each event is counted, and why.
+    /// programs, which count nothing yet. Prints with `-v` where each event is counted, and why,
+    /// with the name of one of several `monitors`.
     ///
     /// # Errors
     /// `--where kernel` was given, and an event cannot be counted there.
@@ -85,11 +89,12 @@ impl KernelCounts {
         request: &RunRequest,
         roles: &[Role],
         source: &SourceRequest,
-        openings: &mut Vec<Opening>,
+        (openings, monitors): (&mut Vec<Opening>, &[Job]),
     ) -> anyhow::Result<KernelCounts> {
         let pairs = host.declared_pairs().context("failed to read the pairs of a script")?;
-        let counts = KernelCounts::attach(host, request, roles, source, &|_| true, Some(pairs))?;
-        counts.remove_from(openings);
+        let wanted: (&dyn Fn(u32) -> bool, _) = (&|_| true, monitors);
+        let counts = KernelCounts::attach(host, request, roles, source, wanted, Some(pairs))?;
+        remove_roles(openings, &counts.roles, roles)?;
         Ok(counts)
     }
 
@@ -104,7 +109,7 @@ impl KernelCounts {
         source: &SourceRequest,
         wanted: &dyn Fn(u32) -> bool,
     ) -> anyhow::Result<KernelCounts> {
-        KernelCounts::attach(host, request, roles, source, wanted, None)
+        KernelCounts::attach(host, request, roles, source, (wanted, &[]), None)
     }
 
     fn attach(
@@ -112,7 +117,7 @@ impl KernelCounts {
         request: &RunRequest,
         roles: &[Role],
         source: &SourceRequest,
-        wanted: &dyn Fn(u32) -> bool,
+        (wanted, monitors): (&dyn Fn(u32) -> bool, &[Job]),
         pairs: Option<Vec<DeclaredPairs>>,
     ) -> anyhow::Result<KernelCounts> {
         let settings = &request.options;
@@ -137,7 +142,7 @@ impl KernelCounts {
         if settings.budget.is_some() {
             counts.enable_switching(host, &mut plan);
         }
-        counts.report(host, &plan, wanted)?;
+        counts.report(host, &plan, (wanted, monitors))?;
         Ok(counts)
     }
 
@@ -146,10 +151,12 @@ impl KernelCounts {
         &self,
         host: &Host,
         plan: &CountPlan<'_>,
-        wanted: &dyn Fn(u32) -> bool,
+        (wanted, monitors): (&dyn Fn(u32) -> bool, &[Job]),
     ) -> anyhow::Result<()> {
         let events = plan.roles.iter().map(|role| &role.event).enumerate();
         for (role, event) in events.filter(|(role, _)| wanted(*role as u32)) {
+            let of = monitors.iter().find(|job| job.roles.contains(&role));
+            let of = of.map_or(String::new(), |job| format!("{}: ", job.name));
             let reason = match plan.reasons.get(&role) {
                 _ if self.roles.contains(&(role as u32)) => None,
                 Some(why) => Some(why.as_str()),
@@ -157,7 +164,7 @@ impl KernelCounts {
             };
             if let (CountingPlace::Kernel, Some(why)) = (plan.settings.counting, reason) {
                 bail!(
-                    "--where kernel: {} cannot be counted in the kernel: {why}; use --where auto, \
+                    "{of}--where kernel: {} cannot be counted in the kernel: {why}; use --where auto, \
                      which counts it in user space",
                     event.name
                 );
@@ -166,8 +173,8 @@ impl KernelCounts {
             let is_known = plan.reasons.contains_key(&role) || event.format().is_some();
             if plan.settings.verbose > 0 && is_known {
                 let text = match reason {
-                    None => format!("{}: counted in the kernel", event.name),
-                    Some(why) => format!("{}: counted in user space: {why}", event.name),
+                    None => format!("{of}{}: counted in the kernel", event.name),
+                    Some(why) => format!("{of}{}: counted in user space: {why}", event.name),
                 };
                 host.context().note(Level::Info, &text);
             }
@@ -183,14 +190,6 @@ impl KernelCounts {
     /// Returns the roles whose events the kernel counts.
     pub(super) fn roles(&self) -> &BTreeSet<u32> {
         &self.roles
-    }
-
-    /// Removes the events that the kernel counts from those that are opened for records.
-    fn remove_from(&self, openings: &mut Vec<Opening>) {
-        for opening in openings.iter_mut() {
-            opening.roles.retain(|served| !self.roles.contains(&served.role));
-        }
-        openings.retain(|opening| opening.follows_cgroups || !opening.roles.is_empty());
     }
 
     /// Begins to count; `now` is the time of the run.
@@ -272,23 +271,23 @@ impl KernelCounts {
         self.collect_known(host, now, u64::MAX)
     }
 
-    /// Ends the counts of a run at this time of the run, and adds the starts without an end.
+    /// Ends the counts of a run, and adds the starts without an end. `host` returns a sink's host.
     ///
     /// # Errors
     /// As [`KernelCounts::collect`].
-    pub(super) fn end_run(
+    pub(super) fn end_run<S: Sink>(
         &mut self,
-        host: &mut Host,
+        (sink, host): (&mut S, fn(&mut S) -> &mut Host),
         live: &mut Live,
         end: f64,
     ) -> anyhow::Result<()> {
         self.stop()?;
         if self.counting.has_user_chains() {
             // The records of processes, which name the last addresses.
-            live.drain(live.horizon().min(end), host);
+            live.drain(live.horizon().min(end), sink);
         }
-        self.end(host, live.now())?;
-        self.pairs.end(host, live.clock())
+        self.end(host(sink), live.now())?;
+        self.pairs.end(host(sink), live.clock())
     }
 
     /// Adds what the kernel has counted so far to the tables of the script.
@@ -374,7 +373,7 @@ impl KernelCounts {
     }
 
     /// Returns how many events were missed, by role: an event of several tables once.
-    fn missed(&self) -> BTreeMap<u32, u64> {
+    pub(super) fn missed(&self) -> BTreeMap<u32, u64> {
         let mut missed = self.counting.missed();
         for (role, events) in self.pairs.missed() {
             let of_role = missed.entry(role).or_default();

@@ -114,7 +114,7 @@ pub(super) fn run(
         &mut upkeep,
     );
     let watched = watched.and(upkeep.disable(&mut host, &mut live));
-    let counted = upkeep.counts.end_run(&mut host, &mut live, schedule.end);
+    let counted = upkeep.counts.end_run((&mut host, |host| host), &mut live, schedule.end);
     upkeep.changes.stop(&live);
     let ended = workload::ended(workload.as_mut());
     watched.and(counted).inspect_err(|_| workload::end(workload.as_mut(), host.context()))?;

@@ -1,5 +1,6 @@
 //! The openings for the roles of a run.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use anyhow::Context as _;
@@ -8,6 +9,8 @@ use super::catalog::MachineCatalog;
 use super::cgroups::{WatchedCgroups, limited};
 use super::flames::text;
 use super::request::RunRequest;
+use crate::event::filter::BoundFilter;
+use crate::event::kind::Event;
 use crate::event::plan;
 use crate::output::format::OutputFormat;
 use crate::script::evsel::role::Role;
@@ -76,6 +79,50 @@ fn omit_parts(host: &Host, request: &RunRequest, openings: &mut [Opening]) -> an
     Ok(())
 }
 
+/// Removes roles whose events need no records. The filters of the openings that stay pass what the
+/// other roles take, and openings without roles are removed.
+///
+/// # Errors
+/// A filter does not fit the event's format.
+pub(super) fn remove_roles(
+    openings: &mut Vec<Opening>,
+    counted: &BTreeSet<u32>,
+    roles: &[Role],
+) -> anyhow::Result<()> {
+    for opening in openings.iter_mut() {
+        let before = opening.roles.len();
+        opening.roles.retain(|served| !counted.contains(&served.role));
+        if opening.roles.len() < before {
+            narrow(opening, roles)?;
+        }
+    }
+    openings.retain(|opening| opening.follows_cgroups || !opening.roles.is_empty());
+    Ok(())
+}
+
+/// Limits the filter of an opening to what its roles take.
+fn narrow(opening: &mut Opening, roles: &[Role]) -> anyhow::Result<()> {
+    let of = |served: &ServedRole| roles[served.role as usize].filter.clone();
+    let Some(joined) = opening.roles.iter().map(of).reduce(plan::either) else { return Ok(()) };
+    for served in &mut opening.roles {
+        let role = &roles[served.role as usize];
+        served.own_filter = match role.filter == joined {
+            true => None,
+            false => own_filter(&opening.event, role)?,
+        };
+    }
+    opening.filter = joined;
+    Ok(())
+}
+
+/// Returns the filter that a role checks itself.
+fn own_filter(event: &Event, role: &Role) -> anyhow::Result<Option<BoundFilter>> {
+    match (&role.filter, event.format()) {
+        (Some(filter), Some(format)) => Ok(Some(filter.bind(&event.name, format)?)),
+        _ => Ok(None),
+    }
+}
+
 /// Converts a planned opening, with the filter that each of its roles checks itself.
 ///
 /// # Errors
@@ -85,9 +132,9 @@ pub(super) fn opening(planned: plan::PlannedEvent, roles: &[Role]) -> anyhow::Re
     for index in planned.roles {
         let task = roles[index].task.as_ref().zip(planned.event.format());
         let about = task.and_then(|(task, format)| Some(format.field(task)?.offset));
-        let own_filter = match (planned.recheck, &roles[index].filter, planned.event.format()) {
-            (true, Some(filter), Some(format)) => Some(filter.bind(&planned.event.name, format)?),
-            _ => None,
+        let own_filter = match planned.recheck {
+            true => own_filter(&planned.event, &roles[index])?,
+            false => None,
         };
         served.push(ServedRole { role: index as u32, own_filter, about });
     }

@@ -6,7 +6,6 @@
 
 mod loading;
 
-use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
@@ -81,6 +80,8 @@ fn serve(
     let mut exports = Exports::begin(settings, &context)?;
     let own_tids = own_tid(&catalog, &roles)?.into_iter().chain(exports.tids()).collect();
     let source = source_request(&mut served.host, request, scope, cpus, own_tids, None);
+    let opened = (&mut openings, served.jobs());
+    let mut counts = KernelCounts::open(&served.host, request, &roles, &source, opened)?;
     signal::install()?;
     let mut live = match Live::open(openings, &source, roles.len()) {
         Ok(live) => live,
@@ -98,14 +99,18 @@ fn serve(
     read_tasks(&served.host, &source, false);
     live.enable(false)?;
     context.set_clock(*live.clock());
+    counts.begin(&served.host, settings, live.now())?;
     begin_notes(&context, &catalog);
-    print_banner(&served.host, &live, request, &source, &BTreeSet::new());
+    print_banner(&served.host, &live, request, &source, counts.roles());
     exports.start(context.stamp(0.0), false);
-    let mut run = ServedRun::new(served, live, exports, request, started);
+    let mut run = ServedRun::new(served, (live, counts), exports, request, started);
     let watched = run.watch(source.tasks.as_deref());
     run.live.disable();
+    let sink = &mut run.served;
+    let counted =
+        run.counts.end_run((sink, |sink| &mut sink.host), &mut run.live, run.schedule.end);
     run.changes.stop(&run.live);
-    watched?;
+    watched.and(counted)?;
     run.finish(settings.quiet)
 }
 
@@ -113,6 +118,7 @@ fn serve(
 struct ServedRun {
     served: ServedMonitors,
     live: Live,
+    counts: KernelCounts,
     exports: Exports,
     schedule: Schedule,
     changes: MachineChanges,
@@ -129,7 +135,7 @@ struct ServedRun {
 impl ServedRun {
     fn new(
         served: ServedMonitors,
-        live: Live,
+        (live, counts): (Live, KernelCounts),
         exports: Exports,
         request: &RunRequest,
         started: Instant,
@@ -148,19 +154,21 @@ impl ServedRun {
             realtime: request.options.realtime,
             served,
             live,
+            counts,
             exports,
         }
     }
 
     /// Delivers events until the run ends.
     fn watch(&mut self, tasks: Option<&[i32]>) -> anyhow::Result<()> {
-        let mut pace = DrainPace::new(tasks.is_some());
+        let mut pace = DrainPace::new(tasks.is_some() || !self.counts.roles().is_empty());
         let context = self.served.host.context().clone();
         loop {
             self.live.switch(&self.served.host.take_switches())?;
             let due = self.schedule.next(&self.served.host) - self.live.horizon();
             let due = due.min(self.schedule.end - self.live.now());
-            self.live.wait((due / 1e6).clamp(0.0, pace.wait_ms()).ceil() as i32)?;
+            let most_ms = pace.wait_ms().min(self.counts.wait_ms(self.live.now()));
+            self.live.wait((due / 1e6).clamp(0.0, most_ms).ceil() as i32)?;
             let over = tasks.is_some_and(|tids| self.live.have_ended(tids));
             if over {
                 context.note(Level::Info, TASKS_ENDED);
@@ -168,7 +176,7 @@ impl ServedRun {
             if signal::take_report_request() {
                 self.schedule.ask(self.live.now());
             }
-            self.deliver_due();
+            self.deliver_due()?;
             pace.drained(context.printed());
             self.boost.iter_mut().for_each(RtBoost::update);
             self.changes.check(&mut self.live, &context, &mut self.served);
@@ -181,7 +189,10 @@ impl ServedRun {
     }
 
     /// Delivers the available events, and reports at each boundary that they pass.
-    fn deliver_due(&mut self) {
+    ///
+    /// # Errors
+    /// The kernel refuses to return its counts.
+    fn deliver_due(&mut self) -> anyhow::Result<()> {
         loop {
             let horizon = self.live.horizon();
             self.schedule.skip_missed(horizon);
@@ -189,12 +200,18 @@ impl ServedRun {
             let boundary = self.schedule.next(&self.served.host);
             self.live.drain(horizon.min(boundary), &mut self.served);
             let is_over = self.served.host.ended() || boundary >= self.schedule.end;
+            let host = &mut self.served.host;
             if is_over || horizon < boundary {
-                return;
+                return self.counts.collect_if_due(host, self.live.now());
             }
-            self.served.host.set_now(boundary);
-            self.served.host.fire_timers(boundary);
-            if boundary >= self.schedule.report_at() {
+            let is_report = boundary >= self.schedule.report_at();
+            match is_report {
+                true => self.counts.collect(host, self.live.now())?,
+                false => self.counts.collect_if_due(host, self.live.now())?,
+            }
+            host.set_now(boundary);
+            host.fire_timers(boundary);
+            if is_report {
                 let seconds = self.schedule.turn(boundary);
                 let lost = self.live.lost(false);
                 self.live.look_for_undelivered(false);
@@ -205,16 +222,22 @@ impl ServedRun {
 
     /// Exports the report of each monitor, and the coverage of the run, which is returned.
     fn report(&mut self, time: f64, seconds: f64, lost: Option<u64>, last: bool) -> Coverage {
-        let (served, live) = (&mut self.served, &mut self.live);
+        let (served, live, counted) = (&mut self.served, &mut self.live, &self.counts);
         served.host.lost_so_far(time, lost, live.side_lost_beside_events());
         let counts = live.counts();
         let seconds = live.counted_for().unwrap_or(seconds);
         let end = served.host.context().stamp(time);
+        let (missed, mut of_all) = (counted.missed(), Coverage::default());
+        counted.add_to(&mut of_all);
         for at in 0..self.names.len() {
             let report = served.report(at, seconds, &counts, last);
-            let all =
-                coverage(&served.host, live, lost, &KernelCounts::default(), self.exports.unsent());
-            let own_lost = lost.and_then(|_| live.lost_of_roles(served.jobs()[at].roles.clone()));
+            let none = KernelCounts::default();
+            let mut all = coverage(&served.host, live, lost, &none, self.exports.unsent());
+            let roles = served.jobs()[at].roles.clone();
+            let own = missed.iter().filter(|(role, _)| roles.contains(&(**role as usize)));
+            all.undelivered += own.map(|(_, events)| events).sum::<u64>();
+            all.undefined += of_all.undefined;
+            let own_lost = lost.and_then(|_| live.lost_of_roles(roles));
             let coverage = served.coverage(at, &all, own_lost);
             let name = &self.names[at];
             let is_noted = &mut self.is_loss_noted[at];
@@ -231,8 +254,7 @@ impl ServedRun {
             });
         }
         served.end_reports();
-        let coverage =
-            coverage(&served.host, live, lost, &KernelCounts::default(), self.exports.unsent());
+        let coverage = coverage(&served.host, live, lost, counted, self.exports.unsent());
         self.exports.publish(ExportedInterval {
             monitor: &self.whole,
             measured: Vec::new(),
@@ -270,7 +292,7 @@ impl ServedRun {
         // As after each turn: a failure cannot be reported.
         let _ = context.flush();
         self.served.host.leave();
-        close(self.live, KernelCounts::default(), quiet);
+        close(self.live, self.counts, quiet);
         Ok(if coverage.errors > 0 { Outcome::ScriptErrors } else { Outcome::Done })
     }
 }

@@ -39,7 +39,7 @@ impl Upkeep {
             request.options.budget.is_some() && request.options.counting != CountingPlace::User;
         // The programs of counts make system calls slower, even before they count.
         let slow_path = if may_count { slow_path(roles) } else { 0.0 };
-        let counts = KernelCounts::open(host, request, roles, source, openings)?;
+        let counts = KernelCounts::open(host, request, roles, source, (openings, &[]))?;
         let opened = (openings.as_slice(), source.own_tids.as_slice());
         let budget = BudgetKeeper::begin(request, opened, &counts, slow_path, host.context());
         Ok(Upkeep { boost: None, changes: MachineChanges::default(), counts, budget })

@@ -68,6 +68,8 @@ struct AggregatesState {
     /// Aggregates by number; a number is never reused.
     declared: RefCell<BTreeMap<usize, Rc<DeclaredAggregate>>>,
     next: Cell<usize>,
+    /// Events that the kernel has counted, each in one aggregate, by its number.
+    counted: RefCell<BTreeMap<usize, u64>>,
     /// Names in use, and the suffix that the next aggregate of each name gets.
     names: RefCell<HashMap<String, u32>>,
     /// Number of aggregates left by the last sweep of unreferenced ones.
@@ -107,6 +109,7 @@ impl Aggregates {
             strings: Rc::new(RefCell::new(Strings::new(STRING_BYTES))),
             declared: RefCell::default(),
             next: Cell::default(),
+            counted: RefCell::default(),
             names: RefCell::default(),
             left: Cell::default(),
             missed: RefCell::default(),

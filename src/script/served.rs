@@ -114,7 +114,7 @@ impl ServedMonitors {
         let Some(job) = self.jobs.get(at) else { return *all };
         let own = self.host.job_coverage(job, all);
         let received: u64 = self.events.get(job.roles.clone()).unwrap_or_default().iter().sum();
-        let events = received.saturating_sub(own.filtered);
+        let events = received.saturating_sub(own.filtered) + own.events;
         Coverage { events, lost: lost.unwrap_or(all.lost), ..own }
     }
 

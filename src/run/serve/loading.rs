@@ -75,6 +75,7 @@ fn load(
     one: &ServedMonitor,
 ) -> anyhow::Result<RunRequest> {
     let script = monitors.library.find(&one.called)?;
+    let first_table = served.host.tables();
     let monitor = served.host.load_beside(&script, &monitors.library, &monitors.taken)?;
     let default = (monitors.parse)(&monitor, &one.called, &[]).map(|request| request.options);
     let own = (monitors.parse)(&monitor, &one.called, &one.words)?;
@@ -101,6 +102,7 @@ fn load(
         rate: own.rate(),
         stack: own.stack()?,
         given: &own.given,
+        first_table,
     };
     served.add(&one.name, &monitor, &options)?;
     Ok(own)

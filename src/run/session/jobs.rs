@@ -97,6 +97,7 @@ impl Session<'_> {
             rate: request.rate(),
             stack: request.stack()?,
             given: &request.given,
+            first_table: self.prompt.host.tables(),
         };
         let begun = self.prompt.begin_job(&request.monitor, &options);
         let attached = self.source.attach(&mut self.prompt);

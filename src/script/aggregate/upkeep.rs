@@ -141,6 +141,7 @@ impl Aggregates {
         for id in unheld {
             let Some(freed) = self.0.declared.borrow_mut().remove(&id) else { continue };
             self.0.names.borrow_mut().remove(&freed.name);
+            self.0.counted.borrow_mut().remove(&id);
         }
         self.0.left.set(self.0.declared.borrow().len());
         let gone = before.since(&self.counts());
@@ -259,13 +260,19 @@ impl Aggregates {
     }
 
     /// Returns what the aggregates with these numbers have dropped or not recorded; see
-    /// [`Aggregates::counts`].
+    /// [`Aggregates::counts`]. `events` are those that the kernel has counted in them.
     pub(in crate::script) fn counts_of(&self, ids: Range<usize>) -> Coverage {
         let mut counts = Coverage::default();
-        for (_, declared) in self.0.declared.borrow().range(ids) {
+        for (_, declared) in self.0.declared.borrow().range(ids.clone()) {
             declared.body.count(&mut counts);
         }
+        counts.events = self.0.counted.borrow().range(ids).map(|(_, events)| events).sum();
         counts
+    }
+
+    /// Counts events that the kernel has counted in an aggregate.
+    pub(in crate::script) fn count_events(&self, id: usize, events: u64) {
+        *self.0.counted.borrow_mut().entry(id).or_default() += events;
     }
 
     /// Returns how many strings and stacks of keys had no room.

@@ -43,6 +43,7 @@ impl Host {
     pub fn add_counted(&mut self, table: usize, row: &CountedRow<'_>, is_further: bool) {
         if !is_further {
             self.coverage.events += row.count;
+            self.aggregates.count_events(table, row.count);
         }
         if row.has_truncated_chain() {
             self.coverage.truncated += row.count;

@@ -53,6 +53,8 @@ pub struct JobOptions<'a> {
     pub stack: StackSampling,
     /// Long names of the options that were typed.
     pub given: &'a [String],
+    /// The number of its first table: the file itself may make some.
+    pub first_table: usize,
 }
 
 impl Host {
@@ -74,6 +76,11 @@ impl Host {
         Monitor::load(source, &value, reserved)
     }
 
+    /// Returns the number of tables so far.
+    pub fn tables(&self) -> usize {
+        self.aggregates.len()
+    }
+
     /// Calls a loaded monitor's `init` and `filter`, and makes its handlers. Its events are opened
     /// afterwards. `available` are the records that its callbacks may ask for.
     ///
@@ -87,7 +94,7 @@ impl Host {
         available: Option<SideKinds>,
     ) -> anyhow::Result<Job> {
         let table = monitor.table.clone();
-        let (first_role, first_table) = (self.roles().len(), self.aggregates.len());
+        let (first_role, first_table) = (self.roles().len(), options.first_table);
         let first_counters = self.dispatch.counter_tables_len()?;
         table.raw_set("opt", options.table)?;
         self.sums.perins.set(options.perins);
@@ -193,6 +200,7 @@ impl Host {
         let own = self.aggregates.counts_of(job.tables.clone());
         let side = job.callbacks.failures_beside_reports();
         Coverage {
+            events: own.events,
             filtered: self.dispatch.filtered(job.roles.clone()),
             unmatched: own.unmatched,
             unsafe_: own.unsafe_,

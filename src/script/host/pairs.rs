@@ -43,6 +43,7 @@ impl Host {
     pub fn add_pairs(&mut self, pairs: &DeclaredPairs, row: &PairRow<'_>) {
         if let PairRow::Delays(delays) = row {
             self.coverage.events += delays.count;
+            self.aggregates.count_events(pairs.target_number(), delays.count);
         }
         self.aggregates.add_pairs(pairs, row);
     }
@@ -50,6 +51,7 @@ impl Host {
     /// Adds starts that the kernel took and dropped, and `events` besides those of recorded delays.
     pub fn add_pair_losses(&mut self, pairs: &DeclaredPairs, losses: &PairLosses, events: u64) {
         self.coverage.events += events;
+        self.aggregates.count_events(pairs.target_number(), events);
         self.aggregates.add_pair_losses(pairs, losses);
     }
 

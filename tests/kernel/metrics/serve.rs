@@ -7,12 +7,14 @@ use tempfile::NamedTempFile;
 
 use super::server::{Prometheus, free_port, get};
 use super::{becomes, value};
+use crate::counting::{can_count, usual_refusal};
 use crate::live::{live_tests, skip};
 use crate::load::{self, Load};
 use crate::tool::Tool;
 
 live_tests! {
     served_monitors_have_exact_counts_each,
+    served_monitors_count_the_same_in_the_kernel_and_by_records,
     a_served_monitor_that_fails_is_visible_and_the_others_go_on,
     a_file_names_the_monitors_and_their_options,
     errors_of_serve_name_the_monitor,
@@ -91,6 +93,48 @@ fn served_monitors_have_exact_counts_each() {
     assert_eq!(run.code, Some(0), "{}", run.stderr);
 }
 
+fn served_monitors_count_the_same_in_the_kernel_and_by_records() {
+    const CALLS: u32 = 3000;
+    can_count();
+    let id = libc::SYS_getppid;
+    let by_id = CALLS_OF_GETPID.replace("'comm'", "'id'").replace("e._comm", "e.id");
+    let handler = script(&by_id.replace("id==39", &format!("id=={id}")));
+    let handled = format!("handled={}", handler.path().to_str().expect("a path of /tmp"));
+    let monitors = ["syscalls:--only getppid", "top:-e raw_syscalls:sys_enter -k id", &handled];
+    let series = [
+        "perilune_syscalls_duration_seconds_count{syscall=\"getppid\"}".to_owned(),
+        format!("perilune_top_sys_enter_total{{id=\"{id}\"}}"),
+        format!("perilune_handled_calls_total{{id=\"{id}\"}}"),
+    ];
+    for place in ["kernel", "auto", "user"] {
+        let calls = load::getppid(CALLS);
+        let served = match place {
+            // The handler needs records.
+            "kernel" => &monitors[..2],
+            _ => &monitors[..],
+        };
+        let args = [&["-v", "--where", place][..], served].concat();
+        let served = ServedTogether::attach(&[calls.pid()], &args);
+        calls.run();
+        let wanted = &series[..if place == "kernel" { 2 } else { 3 }];
+        for series in wanted {
+            becomes(CALLS.into(), || served.value(series));
+        }
+        let events = served.value("perilune_syscalls_coverage_events_total");
+        assert_eq!(events, Some(2.0 * f64::from(CALLS)), "{place}");
+        let run = served.tool.finish();
+        assert!(!run.stderr.contains("coverage:"), "{}", run.stderr);
+        let counted = run.stderr.matches(": counted in the kernel").count();
+        let is_usual = place == "auto" && usual_refusal().is_none();
+        // An entry and an exit of `syscalls`, and the entry of `top`.
+        let expected = if place == "kernel" || is_usual { 3 } else { 0 };
+        assert_eq!(counted, expected, "{place}: {}", run.stderr);
+        // The records of the handler are not those of all calls, which `top` would need.
+        let filter = format!("raw_syscalls:sys_enter: filtered in the kernel: id == {id}");
+        assert!(!is_usual || run.stderr.contains(&filter), "{}", run.stderr);
+    }
+}
+
 fn a_served_monitor_that_fails_is_visible_and_the_others_go_on() {
     const CALLS: u32 = 2000;
     let failing = script(
@@ -159,6 +203,10 @@ fn errors_of_serve_name_the_monitor() {
     let query = "sql:-e raw_syscalls:sys_enter --query 'SELECT no_such_column FROM sys_enter'";
     let text = refused(&[query]);
     assert!(text.contains("no such column: no_such_column"), "{text}");
+    let handler = script(CALLS_OF_GETPID);
+    let handled = format!("handled={}", handler.path().to_str().expect("a path of /tmp"));
+    let text = refused(&["--where", "kernel", &handled]);
+    assert!(text.contains("perilune: handled: --where kernel: raw_syscalls"), "{text}");
     let text = refused(&["syscalls", "syscalls"]);
     assert!(text.contains("syscalls is there twice"), "{text}");
 }
