@@ -77,12 +77,13 @@ fn load(
     let script = monitors.library.find(&one.called)?;
     let first_table = served.host.tables();
     let monitor = served.host.load_beside(&script, &monitors.library, &monitors.taken)?;
-    let default = (monitors.parse)(&monitor, &one.called, &[]).map(|request| request.options);
+    let mut optional = monitor.clone();
+    optional.options.iter_mut().for_each(|option| option.required = false);
+    let default = (monitors.parse)(&optional, &one.called, &[]).map(|request| request.options);
     let own = (monitors.parse)(&monitor, &one.called, &one.words)?;
     if !own.options.workload.is_empty() {
         bail!("a monitor of serve has no COMMAND; select processes with serve -p");
     }
-    // A monitor that requires an option has no request without one.
     if default.is_ok_and(|default| default != own.options) {
         bail!(
             "only the monitor's own options can be given to it; give options of all monitors, such \

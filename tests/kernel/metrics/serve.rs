@@ -200,6 +200,10 @@ fn errors_of_serve_name_the_monitor() {
     assert!(text.contains("no_such_event"), "{text}");
     let text = refused(&["syscalls:-p 1"]);
     assert!(text.contains("syscalls: only the monitor's own options"), "{text}");
+    for required in ["top:-e sched:sched_switch -k cpu", "multi-trace:-e a:b -e c:d"] {
+        let text = refused(&[&format!("{required} -p 1")]);
+        assert!(text.contains(": only the monitor's own options"), "{required}: {text}");
+    }
     let query = "sql:-e raw_syscalls:sys_enter --query 'SELECT no_such_column FROM sys_enter'";
     let text = refused(&[query]);
     assert!(text.contains("no such column: no_such_column"), "{text}");
