@@ -262,10 +262,13 @@ mod tests {
             return;
         }
         let tracefs = Tracefs::find().unwrap();
+        // Other tests run beside: the least of some is compared.
         let skipped = |conditions| {
-            measure_thinned(&tracefs, StackCopy::default(), conditions).unwrap().skipped
+            let measured = || measure_thinned(&tracefs, StackCopy::default(), conditions).unwrap();
+            (0..4).map(|_| measured().skipped).fold(f64::INFINITY, f64::min)
         };
         let (none, many) = (skipped(0), skipped(MOST_CONDITIONS));
-        assert!(many > 2.0 * none, "{none} {many}");
+        // A condition takes half a nanosecond at least.
+        assert!(many > none + 0.5 * MOST_CONDITIONS as f64, "{none} {many}");
     }
 }
