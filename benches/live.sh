@@ -76,7 +76,8 @@ measure() { # LABEL LOAD... -- PERILUNE-ARGS...
   for _ in $(seq "$runs"); do
     "${load_on[@]}" "${command[@]}" >/dev/null 2>&1 & load=$!
     sleep 1
-    counted "${tool_on[@]}" "$perilune" "$@" --duration "${seconds}s" --stats --json -q -o "$scratch/out"
+    counted "${tool_on[@]}" "$perilune" "$@" --duration "${seconds}s" --stats --json -q \
+      -o "$scratch/out"
     stop_load
     grep '"type":"stats"' "$scratch/out" | python3 -c '
 import json, sys

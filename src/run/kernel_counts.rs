@@ -164,8 +164,8 @@ impl KernelCounts {
             };
             if let (CountingPlace::Kernel, Some(why)) = (plan.settings.counting, reason) {
                 bail!(
-                    "{of}--where kernel: {} cannot be counted in the kernel: {why}; use --where auto, \
-                     which counts it in user space",
+                    "{of}--where kernel: {} cannot be counted in the kernel: {why}; use --where \
+                     auto, which counts it in user space",
                     event.name
                 );
             }
