@@ -1,6 +1,10 @@
 --- Names of locks: of the variable or file in whose memory a lock is, or its address.
 local lock_names = {}
 
+-- Process of the locks of the kernel. Their names are looked up when they are printed: the first
+-- one reads all symbols of the kernel.
+local KERNEL = 0
+
 -- Maximum number of names; further locks are `(other locks)`. Beyond as many locks the names are
 -- looked up again.
 local NAMES, LOCKS, OTHER = 65536, 262144, 1
@@ -15,6 +19,7 @@ local REGION = 2 ^ 18
 ---@field locks integer
 ---@field numbers table<string, integer>
 ---@field texts string[]
+---@field unnamed table<integer, number?> addresses of locks of the kernel by number
 local LockNames = {}
 LockNames.__index = LockNames
 
@@ -22,7 +27,8 @@ LockNames.__index = LockNames
 --- memory.
 ---@return perilune.LockNames
 function lock_names.watch()
-  local self = { by = {}, nameless = {}, locks = 0, numbers = {}, texts = { "(other locks)" } }
+  local self = { by = {}, nameless = {}, locks = 0, numbers = {}, texts = { "(other locks)" },
+    unnamed = {} }
   local function ends(e) self.by[e._pid], self.nameless[e._pid] = nil, nil end
   evsel("sched:sched_process_exec", { optional = true }, ends)
   evsel("sched:sched_process_exit", { optional = true }, function(e)
@@ -47,14 +53,16 @@ local function learn(self, pid, address)
   if self.locks == LOCKS then self.by, self.nameless, self.locks = {}, {}, 0 end
   local of, nameless, region = self.by[pid] or {}, self.nameless[pid] or {}, address / REGION
   region = region - region % 1
-  local name = not nameless[region] and variable_name(pid, address)
+  local name = pid ~= KERNEL and not nameless[region] and variable_name(pid, address)
   -- The name of a region does not identify a lock in it.
   if not name or name:sub(1, 1) == "[" then
     name, nameless[region] = hex(address), true
   end
   self.by[pid], self.nameless[pid], self.locks = of, nameless, self.locks + 1
-  of[address] = number_of(self, name)
-  return of[address]
+  local number = number_of(self, name)
+  of[address] = number
+  if pid == KERNEL and number ~= OTHER then self.unnamed[number] = address end
+  return number
 end
 
 --- Returns the number of the name of a lock; process 0 is the kernel.
@@ -69,7 +77,15 @@ end
 --- Returns a function that draws a number.
 ---@return fun(number: integer): string
 function LockNames:text()
-  return function(number) return self.texts[number] end
+  return function(number)
+    local address = self.unnamed[number]
+    if address then
+      local name = variable_name(KERNEL, address)
+      if name and name:sub(1, 1) ~= "[" then self.texts[number] = name end
+      self.unnamed[number] = nil
+    end
+    return self.texts[number]
+  end
 end
 
 return lock_names
