@@ -234,7 +234,7 @@ fn a_printer_that_never_ends_is_stopped_and_its_event_is_printed_by_default() {
         (&"forked 2".into(), &serde_json::Value::Null)
     );
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(said.contains("fork.lua:3: handler stopped: it ran for over 1 s of CPU"), "{said}");
+    assert!(said.contains("fork.lua:3: handler stopped: it ran for over "), "{said}");
     assert!(said.contains("the printer of sched:sched_process_fork is switched off"), "{said}");
     assert_eq!(output.status.code(), Some(1));
 }

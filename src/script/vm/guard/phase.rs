@@ -31,7 +31,9 @@ pub struct CpuLimits {
 impl Default for CpuLimits {
     fn default() -> Self {
         CpuLimits {
-            handler: Duration::from_secs(1),
+            // 4 s in debug builds: LuaJIT checks the whole trace at each recorded instruction
+            // there, up to a second for a long trace.
+            handler: Duration::from_secs(if cfg!(debug_assertions) { 4 } else { 1 }),
             load: Duration::from_secs(5),
             report: Duration::from_secs(5),
         }
