@@ -57,6 +57,9 @@ impl Aggregates {
         };
         native.set("declare", lua.create_function(declare)?)?;
         let this = upgrade.clone();
+        let text = move |lua: &Lua, id: u32| lua.create_string(this()?.0.strings.borrow().get(id));
+        native.set("text", lua.create_function(text)?)?;
+        let this = upgrade.clone();
         native.set("rows", lua.create_function(move |lua, id: usize| this()?.rows(lua, id))?)?;
         let this = upgrade.clone();
         let clear = move |_: &Lua, id: usize| {

@@ -21,6 +21,12 @@ local OTHER = 0
 local strings = cast("void *", native.strings)
 local intern_leaf = cast("uint32_t (*)(void *, const char *, size_t)", native.intern)
 names[OTHER] = "(other)"
+-- Rust interns those of keys and values that the kernel has counted.
+setmetatable(names, { __index = function(_, id)
+  local text = native.text(id)
+  if text then ids[text], names[id] = id, text end
+  return text
+end })
 
 local function intern(text)
   local id = intern_leaf(strings, text, #text)
