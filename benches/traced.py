@@ -73,6 +73,8 @@ ROWS = [
     ("kernel stacks --where kernel", KERNEL_STACKS + ["--where", "kernel"]),
     ("syscalls --where user", SYSCALLS + ["--where", "user"]),
     ("syscalls --where kernel", SYSCALLS + ["--where", "kernel"]),
+    ("syscalls --than, user", SYSCALLS + ["--than", "1s", "--where", "user"]),
+    ("syscalls --than, kernel", SYSCALLS + ["--than", "1s", "--where", "kernel"]),
 ]
 OLD = os.environ.get("PERILUNE_OLD")
 if OLD:

@@ -5,9 +5,9 @@
 -- --instead adds a table of the tasks that ran during the wait on the CPU where the task ran after
 -- it; `(idle)` is the time until an idle CPU reacted. After a migration, a part of the wait was
 -- on another CPU.
--- Since Linux 6.7, the kernel measures without records. --than, --heatmap, --instead, --cgroup, -C
--- and globs of --filter need records. All scheduler events of the machine are then read, also with
--- -p or a COMMAND, because a wakeup comes from another task; the losses are those of all of them.
+-- Since Linux 6.7, the kernel measures without records. --detail, --heatmap, --instead, --cgroup,
+-- -C and globs of --filter need records. All scheduler events of the machine are then read, also
+-- with -p or a COMMAND, because a wakeup comes from another task; the losses are those of all.
 --   perilune rundelay -i 1000
 --   perilune rundelay --than 10ms --filter 'nginx*' --perins
 --   perilune rundelay --than 10ms --detail=samecpu
@@ -25,16 +25,17 @@ local m = monitor {
 }
 
 function m.init(opt)
-  local add, times = delays.table(opt, { perins "tid", "comm", { "after", sched.wait_after } }, {
+  local times = latency { perins "tid", "comm", { "after", sched.wait_after } }
+  local beside = delays.beside(opt, {
     has_key = sched.is_about,
     heading = function(tid, comm) return { { "tid", tid }, { "comm", comm } } end,
   })
   local during = opt.instead and instead.table() or nil ---@type function?
   sched.measure_waits(opt, times, function(wait, e)
-    local comm = e.next_comm
-    add(wait, e, wait.delay, e.next_pid, comm, wait.column3)
+    local delay, tid, comm, after = wait.delay, e.next_pid, e.next_comm, wait.column3
+    times:add(delay, tid, comm, after)
+    if beside then beside(wait, e, delay, tid, comm, after) end
     if during then during(comm, e._cpu, wait.time, e._time) end
-  end, (opt.than or opt.heatmap or opt.instead) and "--than, --heatmap and --instead need records"
-    or nil)
+  end, beside, opt.instead and "--instead needs records" or delays.needs_records(opt))
 end
 return m

@@ -22,6 +22,7 @@ pub mod request;
 mod ring;
 pub mod side_record;
 pub mod sink;
+pub mod written_pairs;
 
 pub use batch::Batch;
 pub use sink::{SideBand, SideBandKind, Sink, UserStack};

@@ -75,6 +75,15 @@ function delays.printer(opt, look)
   end
 end
 
+--- Returns the reason why `delays.beside` needs records; nil if it shows nothing, or only the two
+--- events of each long delay.
+---@param opt perilune.Options
+---@return string?
+function delays.needs_records(opt)
+  if opt.heatmap then return "--heatmap needs records" end
+  return (opt.than or opt.only_than) and opt.detail and "--detail prints records" or nil
+end
+
 --- Declares what is shown beside a table of delays: with --heatmap their heat map, with a threshold
 --- the events, as `delays.printer` prints them, with --perfetto their spans. Returns the function
 --- that adds a delay with the values of its columns; nil if nothing is shown.

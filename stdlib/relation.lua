@@ -148,7 +148,8 @@ end
 --- Returns the roles of two stages if a pair needs nothing but a key: no history, no state besides
 --- the start. `times:between` can then take them, and the kernel may.
 local function plain_roles(groups, opt)
-  if #groups ~= 2 or opt.than or opt.only_than or opt.heatmap or opt.perfetto then return nil end
+  if #groups ~= 2 or opt.heatmap or opt.perfetto then return nil end
+  if (opt.than or opt.only_than) and opt.detail then return nil end
   local all, stages = roles.of_groups(groups, opt, {})
   for _, role in ipairs(all) do
     if roles.is_wakeup(role) and roles.have_every_switch(all) then return nil end
@@ -167,8 +168,10 @@ local function plain_pairs(all, threads, opt, times, spread)
       rows = role.from and { role.key, [3] = number } or { [2] = number } })
     as = key_types.shared(select(2, expr_of(role.key, d.ev)), as)
   end)
+  local than = opt.than or opt.only_than
   local open = times:between(sides[1], sides[2], { threads = threads, age = opt.max_age,
-    nested = recursion.NOTE, histogram = spread and { spread, columns = { 2, 3 } } })
+    nested = recursion.NOTE, histogram = spread and { spread, columns = { 2, 3 } },
+    longer = opt.only_than, keep = than, than = than, pair = than and delays.printer(opt) })
   return name, as, open
 end
 

@@ -135,12 +135,14 @@ end
 --- Follows how long tasks wait for a CPU, with the options `filter` and `than`: adds the waits to
 --- `times`, a latency with the columns of the thread, its name, and what the wait began with, see
 --- `sched.wait_after`. From records, calls `ended(wait, e)` instead when a task begins to run: `e`
---- is the switch to it, `wait.column3` what the wait began with. `needs` is the reason why records
+--- is the switch to it, `wait.column3` what the wait began with. `long` takes the waits longer than
+--- `opt.than` that the kernel measures, as `pair` of `between`. `needs` is the reason why records
 --- are needed, or nil. If a task leaves a CPU without a switch to it, its wait is unmatched.
 ---@param times perilune.Latency
 ---@param ended fun(wait: perilune.State, e: perilune.Record)
+---@param long? fun(wait: perilune.State, e: perilune.Record, delay: number, ...: any)
 ---@param needs? string
-function sched.measure_waits(opt, times, ended, needs)
+function sched.measure_waits(opt, times, ended, long, needs)
   local leaves, comes = sched.switch_sides(opt)
   local woken = sched.watch(opt, "sched:sched_wakeup", "pid", "comm")
   local new = sched.watch(opt, "sched:sched_wakeup_new", "pid", "comm")
@@ -151,7 +153,8 @@ function sched.measure_waits(opt, times, ended, needs)
     { leaves, key = "prev_pid", rows = { [3] = tostring(PREEMPTED) },
       where = ("prev_pid != 0 && !(prev_state & %d)"):format(sched.ASLEEP) },
   }, { comes, key = "next_pid", where = "next_pid != 0", rows = { "next_pid", "next_comm" } }, {
-    threads = true, keep = opt.than, needs = needs,
+    threads = true, keep = opt.than, needs = needs, pair = long,
+    than = not needs and long and opt.than or nil,
     -- The wait of a wakeup while the task ran.
     drops = { leaves, key = "prev_pid", where = "prev_pid != 0",
       last = ("prev_state & %d"):format(sched.DEAD) },

@@ -33,7 +33,7 @@ local function measure(groups, opt)
     end
   end
   local calls = latency { perins "tid", { "syscall", syscall_name } }
-  local beside = delays.beside(opt, look)
+  local beside, records = delays.beside(opt, look), delays.needs_records(opt)
   local errors = kv { { "syscall", syscall_name }, { "error", errno_name }, count = "errors" }
   local unpaired = kv { { "syscall", syscall_name },
     { "unpaired", function(why) return UNPAIRED[why] end }, count = "calls" }
@@ -45,8 +45,7 @@ local function measure(groups, opt)
     -- The exit of rt_sigreturn has the number -1: it ends its start and is not measured.
     key = "_tid", same = "id", rows = { "_tid", "id" }, threads = true,
     longer = opt.only_than, keep = than, age = opt.max_age, pair = beside,
-    needs = opt.than and "--than prints records" or than and "--only-than needs records"
-      or "--heatmap needs records",
+    than = not records and than or nil, needs = records,
     counts = {
       { errors, at = "pair", where = "ret < 0 && ret > -4096", key = { "id", "ret" } },
       { unpaired, at = "start", where = ends, key = { "id", "2" } },

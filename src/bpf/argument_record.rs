@@ -80,10 +80,18 @@ const TASK_IDLE: i32 = 0x402;
 /// `TASK_RTLOCK_WAIT | TASK_FROZEN`: shown as uninterruptible.
 const LOCK_OR_FROZEN: i32 = 0x9000;
 
+/// Prepends the copy of the context (R1) to R2, where a program of pairs expects it. At a
+/// tracepoint the context is the record; at a raw tracepoint [`ArgumentRecord::before`] sets both.
+pub fn with_context(program: &[u64]) -> Option<Vec<u64>> {
+    let mut code = Assembler::default();
+    code.copy(R2, R1);
+    Some([code.finish()?, program.to_vec()].concat())
+}
+
 impl ArgumentRecord {
-    /// Returns a program for the arguments of the tracepoint, from one for its record. Returns None
-    /// if it reads a field that is not known, uses the record for more than loads, or leaves no
-    /// room on its stack.
+    /// Returns a program for the arguments of the tracepoint, from one for its record, which finds
+    /// the context in R2 ([`with_context`]). Returns None if it reads a field that is not known,
+    /// uses the record for more than loads, or leaves no room on its stack.
     pub fn before(&self, program: &[u64]) -> Option<Vec<u64>> {
         let used = MemoryUse::of(program)?;
         let end = used.loads.iter().map(|load| load.end).max().unwrap_or(0);
@@ -103,6 +111,7 @@ impl ArgumentRecord {
         }
         let mut code = Assembler::default();
         fields.iter().try_for_each(|field| field.store(&mut code, base))?;
+        code.copy(R2, R1);
         code.copy(R1, R10);
         code.add_constant(R1, base.into());
         Some([code.finish()?, program.to_vec()].concat())
@@ -140,7 +149,7 @@ impl ArgumentField {
                 load_argument(code, R2, of);
                 let mut done = 0;
                 while done < self.bytes {
-                    let size = step(to + done, at + done, self.bytes - done);
+                    let size = AccessSize::largest(to + done, at + done, self.bytes - done);
                     code.load(size, R3, R2, at + done);
                     code.store(size, R10, to + done, R3);
                     done += size.bytes() as i16;
@@ -159,16 +168,6 @@ impl ArgumentField {
         code.store(AccessSize::of(usize::try_from(self.bytes).ok()?)?, R10, to, R3);
         Some(())
     }
-}
-
-/// Returns the largest size of at most `left` bytes that both offsets are a multiple of.
-fn step(to: i16, from: i16, left: i16) -> AccessSize {
-    let sizes = [AccessSize::B8, AccessSize::B4, AccessSize::B2];
-    let fits = |size: &AccessSize| {
-        let bytes = size.bytes() as i16;
-        bytes <= left && to % bytes == 0 && from % bytes == 0
-    };
-    sizes.into_iter().find(fits).unwrap_or(AccessSize::B1)
 }
 
 fn load_argument(code: &mut Assembler, dst: BpfRegister, index: i16) {

@@ -55,6 +55,17 @@ impl AccessSize {
         })
     }
 
+    /// Returns the largest size of at most `left` bytes, at least 1, that both offsets are a
+    /// multiple of.
+    pub(super) fn largest(to: i16, from: i16, left: i16) -> AccessSize {
+        let sizes = [AccessSize::B8, AccessSize::B4, AccessSize::B2];
+        let fits = |size: &AccessSize| {
+            let bytes = size.bytes() as i16;
+            bytes <= left && to % bytes == 0 && from % bytes == 0
+        };
+        sizes.into_iter().find(fits).unwrap_or(AccessSize::B1)
+    }
+
     /// Returns the number of bytes.
     pub fn bytes(self) -> usize {
         match self {

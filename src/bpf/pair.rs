@@ -20,6 +20,7 @@
 
 mod counts;
 pub mod layout;
+pub mod long;
 mod writer;
 
 use super::assembler::BpfRegister::*;
@@ -30,6 +31,7 @@ use super::integer::{IntegerNode, IntegerWidth};
 use super::key::{KeyPart, store_parts};
 use super::task_scope::TaskScope;
 use layout::{PairCounter, PairLayout};
+use long::{CopiedFields, LongPairs};
 use writer::{PairStack, PairWriter};
 
 /// File descriptors of the maps of a program.
@@ -52,6 +54,8 @@ pub struct PairMaps {
     pub counters: i32,
     /// An array per CPU: the number of operations that C does not define.
     pub undefined: i32,
+    /// The array of the perf events to which long delays are written.
+    pub records: i32,
     /// The tasks whose events are paired.
     pub scope: TaskScope,
 }
@@ -99,6 +103,8 @@ pub struct PairStart {
     pub once: bool,
     /// Whether its event is also an end.
     pub is_end: bool,
+    /// The fields of its event, for the record of a long delay.
+    pub copied: Option<CopiedFields>,
 }
 
 /// The end of a start that has no delay.
@@ -124,6 +130,8 @@ pub struct PairFinish {
     pub counts: Vec<PairCount>,
     /// Counts of ends without a start.
     pub singles: Vec<PairCount>,
+    /// The delays that are also written as records.
+    pub long: Option<LongPairs>,
 }
 
 /// A part of the key of a delay or of a count.
@@ -178,7 +186,8 @@ impl PairSum {
 impl PairFinish {
     /// Returns whether it reads the time.
     fn has_delay(&self) -> bool {
-        self.value.is_none() && (self.row.is_some() || self.longer_ns.is_some())
+        let is_read = self.row.is_some() || self.longer_ns.is_some() || self.long.is_some();
+        self.value.is_none() && is_read
     }
 }
 
@@ -190,6 +199,7 @@ pub fn fits(layout: &PairLayout) -> bool {
 impl PairedEvent {
     /// Returns the program. It ignores the event where the instructions that `filter` appends jump
     /// to its label; they find the record in R6 and the thread in R7, and may change R0 to R5.
+    /// R1 is the record and, for a layout with long delays, R2 the context.
     ///
     /// Returns None if an expression or the layout is too large.
     pub fn program(
@@ -204,6 +214,9 @@ impl PairedEvent {
         let further = self.values().into_iter().cloned().collect();
         let event = CountedEvent { further, ..self.event.clone() };
         code.copy(CONTEXT, R1);
+        if layout.long.is_some() {
+            code.store(AccessSize::B8, R10, stack.context, R2);
+        }
         event.find_task(&mut code, out);
         event.find_cpu(&mut code, out);
         code.set(UNDEFINED, 0);

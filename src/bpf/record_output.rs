@@ -11,7 +11,7 @@ const NOT_ON_THIS_CPU: i32 = 2;
 /// `EOPNOTSUPP`: the event of this CPU is off.
 const NOT_ENABLED: i32 = 95;
 /// `ENOSPC`, counted by `PERF_FORMAT_LOST`.
-const RING_IS_FULL: i32 = 28;
+pub(super) const RING_IS_FULL: i32 = 28;
 
 /// Writes the record that R1 to R5 describe, the arguments of `bpf_perf_event_output`. A failure
 /// that nothing else shows is counted in the map `counts`. Jumps to `out` or ends before it.

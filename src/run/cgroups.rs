@@ -100,6 +100,7 @@ fn membership_events(catalog: &dyn Catalog) -> Vec<Opening> {
         parts: SampleParts::ALL,
         roles: Vec::new(),
         follows_cgroups: true,
+        pairs: None,
     };
     let described = MEMBERSHIP_EVENTS.iter().map(|(name, filter)| {
         let filter = filter.map(Filter::parse).transpose()?;

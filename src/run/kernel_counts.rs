@@ -5,6 +5,7 @@
 
 mod count_plan;
 mod declarations;
+mod long_pairs;
 mod pair_parts;
 mod pair_plan;
 mod pairs;
@@ -95,6 +96,7 @@ impl KernelCounts {
         let wanted: (&dyn Fn(u32) -> bool, _) = (&|_| true, monitors);
         let counts = KernelCounts::attach(host, request, roles, source, wanted, Some(pairs))?;
         remove_roles(openings, &counts.roles, roles)?;
+        openings.extend(counts.pairs.openings().cloned());
         Ok(counts)
     }
 
@@ -364,7 +366,7 @@ impl KernelCounts {
 
     /// Adds what was missed.
     pub(super) fn add_to(&self, coverage: &mut Coverage) {
-        coverage.undelivered += self.missed().values().sum::<u64>();
+        coverage.undelivered += self.undelivered().values().sum::<u64>();
         let undefined = self.counting.undefined().saturating_sub(self.undefined_before_run());
         coverage.undefined += undefined + self.pairs.undefined();
         if let Some(thinned) = &self.thinned {

@@ -72,6 +72,7 @@ pub(super) fn run(
         return workload::not_loaded(why, settings);
     }
     let mut upkeep = Upkeep::open(&host, request, &roles, &source, &mut openings)?;
+    upkeep.counts.take_written(&mut host)?;
     signal::install()?;
     let mut live = match Live::open(openings, &source, roles.len()) {
         Ok(live) => live,

@@ -146,5 +146,6 @@ pub(super) fn opening(planned: plan::PlannedEvent, roles: &[Role]) -> anyhow::Re
         parts: SampleParts::ALL,
         roles: served,
         follows_cgroups: false,
+        pairs: None,
     })
 }

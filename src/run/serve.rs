@@ -82,6 +82,7 @@ fn serve(
     let source = source_request(&mut served.host, request, scope, cpus, own_tids, None);
     let opened = (&mut openings, served.jobs());
     let mut counts = KernelCounts::open(&served.host, request, &roles, &source, opened)?;
+    counts.take_written(&mut served.host)?;
     signal::install()?;
     let mut live = match Live::open(openings, &source, roles.len()) {
         Ok(live) => live,
@@ -105,12 +106,13 @@ fn serve(
     exports.start(context.stamp(0.0), false);
     let mut run = ServedRun::new(served, (live, counts), exports, request, started);
     let watched = run.watch(source.tasks.as_deref());
+    let held = run.counts.hold();
     run.live.disable();
     let sink = &mut run.served;
     let counted =
         run.counts.end_run((sink, |sink| &mut sink.host), &mut run.live, run.schedule.end);
     run.changes.stop(&run.live);
-    watched.and(counted)?;
+    watched.and(held).and(counted)?;
     run.finish(settings.quiet)
 }
 
@@ -227,14 +229,14 @@ impl ServedRun {
         let counts = live.counts();
         let seconds = live.counted_for().unwrap_or(seconds);
         let end = served.host.context().stamp(time);
-        let (missed, mut of_all) = (counted.missed(), Coverage::default());
+        let (undelivered, mut of_all) = (counted.undelivered(), Coverage::default());
         counted.add_to(&mut of_all);
         for at in 0..self.names.len() {
             let report = served.report(at, seconds, &counts, last);
             let none = KernelCounts::default();
             let mut all = coverage(&served.host, live, lost, &none, self.exports.unsent());
             let roles = served.jobs()[at].roles.clone();
-            let own = missed.iter().filter(|(role, _)| roles.contains(&(**role as usize)));
+            let own = undelivered.iter().filter(|(role, _)| roles.contains(&(**role as usize)));
             all.undelivered += own.map(|(_, events)| events).sum::<u64>();
             all.undefined += of_all.undefined;
             let own_lost = lost.and_then(|_| live.lost_of_roles(roles));

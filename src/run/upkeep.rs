@@ -79,8 +79,9 @@ impl Upkeep {
         // The length of the slice is the time in which events were on.
         let end = |budget: &mut BudgetKeeper| budget.end(host, &mut ThinnedEvents { live, counts });
         let ended = self.budget.as_mut().map_or(Ok(()), end);
+        let held = self.counts.hold();
         live.disable();
-        ended
+        ended.and(held)
     }
 
     /// Returns the longest time until the next drain, in milliseconds; `report` is the time of the

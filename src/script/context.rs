@@ -190,6 +190,11 @@ impl RunContext {
         kept.map_or_else(|| self.comm_of(slot.tid, slot.cpu.into()), |owner| owner.comm)
     }
 
+    /// Returns the name of the task of an event that is being handled or kept, NUL-padded.
+    pub(super) fn comm_of_event(&self, event: &BorrowedEvent<'_>) -> [u8; 16] {
+        event.slot.name_behind(event.raw).unwrap_or_else(|| self.comm_of_slot(event.slot))
+    }
+
     /// Returns the name of a task, NUL-padded; `<...>` if unknown.
     #[inline]
     pub(super) fn comm_of(&self, tid: u32, cpu: u32) -> [u8; 16] {
@@ -267,7 +272,9 @@ impl RunContext {
             chain::has_user_frames(event.chain) || (slot.ip != 0 && !is_kernel_address(slot.ip));
         EventOwner {
             space: if in_user_space { self.space_now(slot.pid) } else { Space::UNKNOWN },
-            comm: self.comm_of(slot.tid, slot.cpu.into()),
+            comm: slot
+                .name_behind(event.raw)
+                .unwrap_or_else(|| self.comm_of(slot.tid, slot.cpu.into())),
         }
     }
 

@@ -2,7 +2,7 @@
 //! failing events, and drawing.
 
 use std::cell::{OnceCell, RefCell};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -51,6 +51,8 @@ pub(super) struct Dispatch {
     /// Whether there are predicates before handlers, so that the drivers count the events that pass
     /// for `-N`.
     chooses: bool,
+    /// Roles that the kernel counts; it writes records of their long pairs only.
+    pub(super) written: BTreeSet<usize>,
 }
 
 /// Handler of a role's events.
@@ -86,6 +88,7 @@ impl Dispatch {
             places: Rc::default(),
             per_thread: false,
             chooses: false,
+            written: BTreeSet::new(),
         }
     }
 

@@ -125,7 +125,7 @@ impl Live {
             poller.add(&ring.owner, index);
         }
         let sampled = openings.iter().filter(|opening| !opening.sampling.count);
-        let slots_per_record = sampled.map(|o| o.roles.len()).max().unwrap_or(1).max(1);
+        let slots_per_record = sampled.map(Opening::slots).max().unwrap_or(1);
         let tasks = match (&request.tasks, &request.cgroups) {
             // Without order, calls may be read before the record of the exec.
             (Some(tids), _) if request.workload && request.ordered && tids.len() == 1 => {

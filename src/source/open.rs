@@ -178,7 +178,8 @@ pub(super) fn open_event(
     let exclude_self = event.is_tracing() && !ours_too && tasks.is_none();
     let tids = tasks.unwrap_or(&[EVERY_TASK]);
     let own = if exclude_self { &request.own_tids[..] } else { &[] };
-    let array = match linked {
+    let of_pairs = || opening.pairs.as_ref().map(|pairs| pairs.array.clone());
+    let array = match linked.or_else(of_pairs) {
         Some(array) => {
             attr = attr::of_output(&attr);
             Some(array)

@@ -10,6 +10,7 @@ use crate::event::kind::Event;
 use crate::event::rate::SamplingRate;
 use crate::event::sampling::Sampling;
 use crate::source::side_record::SideKinds;
+use crate::source::written_pairs::WrittenPairs;
 use crate::sys::attr::Attr;
 use crate::sys::cgroup_threads::CgroupThreads;
 
@@ -96,6 +97,8 @@ pub struct Opening {
     pub roles: Vec<ServedRole>,
     /// Whether its records report the control groups of threads. Such an opening has no roles.
     pub follows_cgroups: bool,
+    /// The pairs whose programs write its records; None if the event writes them.
+    pub pairs: Option<Rc<WrittenPairs>>,
 }
 
 /// Parts of a sample that are omitted if nothing reads them.
@@ -161,7 +164,7 @@ impl Opening {
 
     /// Returns whether it is opened for whole CPUs even if only some tasks are watched.
     pub(super) fn is_cpu_wide(&self) -> bool {
-        self.event.needs_whole_cpus(&self.sampling) || self.is_by_program()
+        self.event.needs_whole_cpus(&self.sampling) || self.is_by_program() || self.pairs.is_some()
     }
 
     /// Returns the attr for an event that is attached to a task; -1 stands for all tasks.
@@ -175,6 +178,11 @@ impl Opening {
             attr.set(name, value)?;
         }
         Ok(attr)
+    }
+
+    /// Returns the number of slots that one of its records may need.
+    pub(super) fn slots(&self) -> usize {
+        self.roles.len().max(if self.pairs.is_some() { 2 } else { 1 })
     }
 
     /// Returns those of `cpus` on which it is opened.

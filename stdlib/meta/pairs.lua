@@ -57,9 +57,13 @@ error "this file describes the API to editors and checkers; it cannot be require
 --- Replaces the handlers when records are read: returns `{ { ev, handler }, … }`. It is called with
 --- the pending of the starts. The handlers must add the same delays as the kernel would.
 ---@field records? fun(open: perilune.Pending): table[]
---- Is called for each pair, after its delay was added, with the values of the columns. It needs
---- records. `keep` keeps the event of the start.
+--- Called for each pair after its delay was added, with the values of the columns. Without `than`,
+--- the pairs need records. If `records` is set, its handlers replace this function in user space.
+--- `keep` keeps the event of the start.
 ---@field pair? fun(start: perilune.State, e: perilune.Sample, delay: number, ...: any)
+--- Nanoseconds, only for a latency: calls `pair` only for longer delays. The kernel then writes
+--- both events of each such pair.
+---@field than? number
 ---@field needs? string why records are needed, as -v prints it; only with `records` or `pair`
 ---@field keep? boolean
 

@@ -76,6 +76,7 @@ fn opening(call: &str, role: u32) -> Opening {
         parts: SampleParts::ALL,
         roles: vec![ServedRole::unfiltered(role)],
         follows_cgroups: false,
+        pairs: None,
     }
 }
 

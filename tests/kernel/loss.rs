@@ -175,6 +175,7 @@ fn getppids(role: u32) -> Opening {
         parts: SampleParts::ALL,
         roles: vec![ServedRole::unfiltered(role)],
         follows_cgroups: false,
+        pairs: None,
     }
 }
 

@@ -42,6 +42,7 @@ mod kvm;
 mod live;
 mod load;
 mod lockups;
+mod long_pairs;
 mod loss;
 mod measured_values;
 mod memory;
@@ -143,6 +144,7 @@ fn main() -> ExitCode {
         kmemleak::tests(),
         kmemprof::tests(),
         lockups::tests(),
+        long_pairs::tests(),
         loss::tests(),
         measured_values::tests(),
         memory::tests(),

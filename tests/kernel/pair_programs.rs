@@ -1,18 +1,22 @@
 //! Programs of pairs with random expressions: the verifier accepts all of them.
 
+use perilune::bpf::argument_record::with_context;
 use perilune::bpf::bucket::BUCKETS;
 use perilune::bpf::count::{CountLayout, CountedEvent};
 use perilune::bpf::integer::{IntegerNode, IntegerWidth};
 use perilune::bpf::key::{KeyPart, KeyShape, PartShape};
-use perilune::bpf::pair::layout::{PAIR_COUNTERS, PairLayout};
+use perilune::bpf::pair::layout::{LongLayout, PAIR_COUNTERS, PairLayout};
+use perilune::bpf::pair::long::{CopiedFields, LongPairs};
 use perilune::bpf::pair::{
     EndedThread, PairCount, PairDrop, PairFinish, PairMaps, PairPart, PairStart, PairSum,
     PairedEvent, RowPart, end_program,
 };
 use perilune::bpf::task_scope::TaskScope;
-use perilune::decode::format::Format;
+use perilune::decode::format::{Field, Format};
 use perilune::event::expr::in_kernel::KernelExpr;
-use perilune::sys::bpf::{BpfMap, BpfMapType, BpfProgram, BpfProgramType, CountTable, TableSlots};
+use perilune::sys::bpf::{
+    BpfMap, BpfMapType, BpfProgram, BpfProgramType, CountTable, TableSlots, cpu_numbers,
+};
 
 use crate::counting::{FORMAT, can_count, chance::Chance};
 use crate::live::live_tests;
@@ -31,6 +35,8 @@ struct Expressions {
     format: Format,
     chance: Chance,
     n: u32,
+    /// Whether ends write the fields of long pairs.
+    writes: bool,
 }
 
 impl Expressions {
@@ -67,6 +73,7 @@ impl Expressions {
             counts: self.count(0, &[]),
             once: self.n.is_multiple_of(2),
             is_end: self.n.is_multiple_of(3),
+            copied: self.writes.then(|| self.copied(1)),
         };
         let finish = PairFinish {
             value: None,
@@ -76,9 +83,17 @@ impl Expressions {
             longer_ns: (self.n % 5 > 2).then_some(1 << 20),
             counts: self.count(1, &[1]),
             singles: if self.n % 2 == 1 { self.count(2, &[]) } else { Vec::new() },
+            long: self.writes.then(|| LongPairs { than_ns: 1 << 30, copied: self.copied(2) }),
         };
         let drop = PairDrop { last: self.n.is_multiple_of(2).then(|| self.node()) };
         [PairPart::Start(start), PairPart::Finish(finish), PairPart::Drop(drop)]
+    }
+
+    /// Returns fields of the format, as many as there is room for.
+    fn copied(&self, side: i32) -> CopiedFields {
+        let is_copied = |field: &&Field| !field.common && field.offset < 60;
+        let own = self.format.fields.iter().filter(is_copied);
+        CopiedFields { side, fields: own.map(|field| (field.offset, field.size)).collect() }
     }
 
     /// Returns an event with a value in place of a delay.
@@ -98,14 +113,18 @@ fn the_verifier_accepts_pairs_of_random_expressions() {
     can_count();
     let numbers = |words: usize| KeyShape { parts: vec![PartShape::INTEGER; words] };
     let format = Format::parse(FORMAT).expect("a format");
-    let mut random = Expressions { format, chance: Chance(0x1357_9bdf_0246_8ace), n: 0 };
-    for in_place in [true, false] {
+    let chance = Chance(0x1357_9bdf_0246_8ace);
+    let mut random = Expressions { format, chance, n: 0, writes: false };
+    for (in_place, writes) in [(true, false), (false, false), (true, true), (false, true)] {
+        random.writes = writes;
+        let bytes = random.copied(0).bytes();
         let layout = PairLayout {
             pair: numbers(1),
             kept: numbers(2),
             row: numbers(2),
             counts: vec![CountLayout { key: numbers(2), sums: 2, ..CountLayout::default() }; 3],
             in_place,
+            long: writes.then_some(LongLayout { start: bytes, finish: bytes }),
         };
         let array = |bytes: usize, entries: usize| {
             BpfMap::create(BpfMapType::PerCpuArray, bytes, entries).expect("an array")
@@ -115,6 +134,8 @@ fn the_verifier_accepts_pairs_of_random_expressions() {
         let (pair, start) = (layout.pair.bytes(), layout.start_bytes());
         let starts = CountTable::shared_by_cpus(pair, start, 8, false).expect("a table");
         let active = BpfMap::create(BpfMapType::Array, 4, 1).expect("an array");
+        let cpus = cpu_numbers().expect("the number of CPUs");
+        let records = BpfMap::create(BpfMapType::PerfEventArray, 4, cpus).expect("an array");
         let arrays = [
             array(layout.row_bytes(), 2 * layout.rest_rows()),
             array(8, 2 * BUCKETS),
@@ -133,10 +154,12 @@ fn the_verifier_accepts_pairs_of_random_expressions() {
             rest_buckets,
             counters,
             undefined,
+            records: records.number(),
             scope: TaskScope::default(),
         };
         let load = |code: &[u64], what: &str| {
-            if let Err(why) = BpfProgram::load(BpfProgramType::Tracepoint, code) {
+            let code = with_context(code).expect("a program");
+            if let Err(why) = BpfProgram::load(BpfProgramType::Tracepoint, &code) {
                 panic!("{what}: {why}");
             }
         };

@@ -352,12 +352,11 @@ fn pairs_that_need_records_are_refused_or_taken_in_user_space() {
     let pair = stages(enter, exit, &["-k", "_tid"]);
     let with = |further: &[&'static str]| [&pair[..], further].concat();
     for (args, why) in [
-        (vec!["syscalls", "--than", "1s"], "--than prints records"),
         (vec!["syscalls", "--heatmap", picture], "--heatmap needs records"),
         (vec!["syscalls", "-N", "5"], "-N needs records"),
         (vec![linear], "a linear histogram"),
         (with(&["--max-age", "1s"]), "a maximum age of starts"),
-        (with(&["--than", "1s"]), "a handler takes its records"),
+        (with(&["--than", "1s", "--detail"]), "a handler takes its records"),
         (stages(enter, exit, &["-k", "_time"]), "raw_syscalls:sys_enter: `_time`"),
     ] {
         let (code, text) = run_briefly(&[&args[..], &["--where", "kernel"]].concat());

@@ -1,6 +1,7 @@
 //! Programs that pair events, run in user space over random records: their maps have what a model
 //! in Rust has.
 
+mod long;
 mod machine;
 mod model;
 mod sums;
@@ -78,6 +79,7 @@ fn pairs(variant: Variant) -> (PairLayout, PairedEvent, PairedEvent) {
         counts: vec![count(1, ends, vec![field(ID), constant(2)])],
         once: variant.once,
         is_end: variant.once,
+        copied: None,
     };
     // A division by 0 is counted as undefined.
     let quotient =
@@ -89,6 +91,7 @@ fn pairs(variant: Variant) -> (PairLayout, PairedEvent, PairedEvent) {
         longer_ns: variant.longer_ns,
         counts: vec![count(0, is_error, vec![field(ID), field(RET), IntegerNode::Thread])],
         singles: vec![count(2, began, vec![quotient])],
+        long: None,
     };
     let number = |words: usize| KeyShape { parts: vec![PartShape::INTEGER; words] };
     let count = |words| CountLayout { key: number(words), ..CountLayout::default() };
@@ -98,6 +101,7 @@ fn pairs(variant: Variant) -> (PairLayout, PairedEvent, PairedEvent) {
         row: number(2),
         counts: vec![count(3), count(2), count(1)],
         in_place: variant.by_thread,
+        long: None,
     };
     let event_of = |part| PairedEvent { event: event.clone(), part };
     let start = event_of(PairPart::Start(start));

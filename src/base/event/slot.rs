@@ -19,7 +19,8 @@ pub struct Slot {
     pub ip: u64,
     /// `PERF_SAMPLE_ADDR`, else 0.
     pub addr: u64,
-    /// `PERF_SAMPLE_PERIOD`, else the fixed period.
+    /// `PERF_SAMPLE_PERIOD`, else the fixed period; [`Slot::NAMED`] if the name of the task, as it
+    /// was then, is behind the record.
     pub period: u64,
     /// Process id, in the pid namespace of this process.
     pub pid: u32,
@@ -55,6 +56,21 @@ impl Slot {
     /// Marks the absence of an event: a slot without a role.
     pub const NONE: Slot = Slot { ev: ROLES_MAX, ..Slot::EMPTY };
 
+    /// The period of a slot whose record has the name of its task behind it. No event counts as
+    /// many occurrences.
+    pub const NAMED: u64 = u64::MAX;
+
+    /// Returns the number of occurrences that it stands for.
+    pub fn occurrences(&self) -> u64 {
+        if self.period == Slot::NAMED { 1 } else { self.period }
+    }
+
+    /// Returns the name of the task behind a record, the bytes at `raw`; None if it has none.
+    #[inline]
+    pub fn name_behind(&self, raw: &[u8]) -> Option<[u8; 16]> {
+        raw.last_chunk().filter(|_| self.period == Slot::NAMED).copied()
+    }
+
     /// Returns a slot that points to a raw record and is otherwise empty.
     #[inline(always)]
     pub fn of(raw: &[u8]) -> Slot {
@@ -76,3 +92,19 @@ pub const CPUS_MAX: u32 = 1 << 16;
 
 /// Role numbers are below this; the value itself is not a role.
 pub const ROLES_MAX: u16 = u16::MAX;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_marked_slot_has_a_name_behind_its_record() {
+        let raw: Vec<u8> = (0..24).collect();
+        let name = |period, raw: &[u8]| Slot { period, ..Slot::of(raw) }.name_behind(raw);
+        assert_eq!(name(Slot::NAMED, &raw).as_ref().map(|name| &name[..]), Some(&raw[8..]));
+        assert_eq!([0, 1, u64::MAX - 1].map(|period| name(period, &raw)), [None; 3]);
+        assert_eq!(name(Slot::NAMED, &raw[..15]), None);
+        let of = |period| Slot { period, ..Slot::EMPTY }.occurrences();
+        assert_eq!([0, 7, Slot::NAMED].map(of), [0, 7, 1]);
+    }
+}

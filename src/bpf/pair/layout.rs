@@ -3,6 +3,7 @@
 use crate::bpf::count::CountLayout;
 use crate::bpf::key::KeyShape;
 use crate::bpf::map_access::WORD;
+use crate::bpf::record_text::COMM_WORDS;
 
 /// The layout of keys and values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,6 +19,34 @@ pub struct PairLayout {
     /// Whether a start stays in its map after its end: its key is the CPU, or a thread whose last
     /// event removes it.
     pub in_place: bool,
+    /// The fields of both events of long delays; None if none are written.
+    pub long: Option<LongLayout>,
+}
+
+/// Bytes before the fields of an end: its side, task and time.
+pub(super) const FINISH_HEAD: usize = 3 * WORD;
+/// Bytes before the fields of a start, after its kept values: its side, task, name and CPU.
+pub(super) const START_HEAD: usize = (3 + COMM_WORDS) * WORD;
+
+/// The sizes of the fields, in bytes: those of the longest start and the longest end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LongLayout {
+    /// Of a start.
+    pub start: usize,
+    /// Of an end.
+    pub finish: usize,
+}
+
+impl LongLayout {
+    /// Returns the size of what a start adds to its values, in bytes.
+    pub(super) fn start_bytes(self) -> usize {
+        START_HEAD + self.start
+    }
+
+    /// Returns the size of the part of an end, in bytes.
+    pub(super) fn finish_bytes(self) -> usize {
+        FINISH_HEAD + self.finish
+    }
 }
 
 /// The content of a row.
@@ -65,10 +94,12 @@ pub enum PairCounter {
     Dropped,
     /// Starts whose event is also an end.
     Joint,
+    /// Long delays whose record the kernel refused, except for a full ring.
+    Unwritten,
 }
 
 /// All counters, in the order of their words.
-pub const PAIR_COUNTERS: [PairCounter; 10] = [
+pub const PAIR_COUNTERS: [PairCounter; 11] = [
     PairCounter::Starts,
     PairCounter::Unmatched,
     PairCounter::Evicted,
@@ -79,6 +110,7 @@ pub const PAIR_COUNTERS: [PairCounter; 10] = [
     PairCounter::Unrecorded,
     PairCounter::Dropped,
     PairCounter::Joint,
+    PairCounter::Unwritten,
 ];
 
 impl PairCounter {
@@ -89,9 +121,10 @@ impl PairCounter {
 }
 
 impl PairLayout {
-    /// Returns the size of a start in bytes: its time and the kept values.
+    /// Returns the size of a start in bytes: its time, the kept values, and the fields of its event
+    /// for long delays.
     pub fn start_bytes(&self) -> usize {
-        WORD + self.kept.bytes()
+        WORD + self.kept.bytes() + self.long.map_or(0, LongLayout::start_bytes)
     }
 
     /// Returns the size of a row's key in bytes: the bucket or the number of the count, then the

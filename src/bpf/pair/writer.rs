@@ -1,6 +1,6 @@
 //! Writes the parts of the programs of pairs.
 
-use super::layout::{PairCounter, PairLayout, ROW_GREATEST, ROW_LEAST, ROW_SUM};
+use super::layout::{LongLayout, PairCounter, PairLayout, ROW_GREATEST, ROW_LEAST, ROW_SUM};
 use super::{PairDrop, PairFinish, PairMaps, PairStart, RowPart};
 use crate::bpf::assembler::BpfRegister::*;
 use crate::bpf::assembler::{AccessSize, Assembler, BpfAlu, BpfHelper, JumpIf, Label};
@@ -16,10 +16,14 @@ use crate::bpf::map_access::{INDEX_AT, TABLE_AT, WORD, look_up_at};
 pub(super) struct PairStack {
     /// The delay.
     pub(super) delay: i16,
+    /// The context of the program, if it writes records.
+    pub(super) context: i16,
     /// The key of the pair.
     pub(super) pair: i16,
     /// The start: its time and the values that it keeps.
-    start: i16,
+    pub(super) start: i16,
+    /// The part of the end in the record of a long delay, just below the start.
+    pub(super) finish: i16,
     /// The key of a row. A new row is below.
     pub(super) row: i16,
 }
@@ -28,11 +32,15 @@ impl PairStack {
     /// Returns None if something does not fit.
     pub(super) fn of(layout: &PairLayout) -> Option<PairStack> {
         let delay = INDEX_AT - WORD as i16;
-        let pair = delay - i16::try_from(layout.pair.bytes()).ok()?;
+        let context = delay - if layout.long.is_some() { WORD as i16 } else { 0 };
+        let pair = context - i16::try_from(layout.pair.bytes()).ok()?;
         let start = pair - i16::try_from(layout.start_bytes()).ok()?;
-        let row = start - i16::try_from(layout.key_bytes()).ok()?;
+        let finish_bytes = layout.long.map_or(0, LongLayout::finish_bytes);
+        let finish = start - i16::try_from(finish_bytes).ok()?;
+        let row = finish - i16::try_from(layout.key_bytes()).ok()?;
         let used = usize::from(row.unsigned_abs()) + layout.row_bytes();
-        (used <= PROGRAM_STACK as usize).then_some(PairStack { delay, pair, start, row })
+        let fits = used <= PROGRAM_STACK as usize;
+        fits.then_some(PairStack { delay, context, pair, start, finish, row })
     }
 }
 
@@ -51,6 +59,9 @@ impl PairWriter<'_> {
     pub(super) fn start(&mut self, start: &PairStart) -> Option<()> {
         let at = self.stack.start;
         store_parts(self.code, &start.kept, at + WORD as i16)?;
+        if let Some(copied) = &start.copied {
+            self.copy_start(copied, at + (WORD + self.layout.kept.bytes()) as i16)?;
+        }
         self.find_start();
         let [insert, stored] = [(); 2].map(|()| self.code.label());
         self.code.jump_if(JumpIf::Equal, R0, 0, insert);
@@ -146,6 +157,9 @@ impl PairWriter<'_> {
             None => self.increment(PairCounter::Unrecorded),
         }
         self.counts(&finish.counts)?;
+        if let Some(long) = &finish.long {
+            self.write_long(long)?;
+        }
         self.code.jump(end);
         // The verifier refuses instructions that nothing leads to.
         if finish.longer_ns.is_some() || finish.same.is_some() {
@@ -206,6 +220,9 @@ impl PairWriter<'_> {
         self.code.jump_if(JumpIf::Equal, R0, 0, single);
         self.code.load(AccessSize::B8, R1, R0, 0);
         self.code.jump_if(JumpIf::Equal, R1, 0, single);
+        if self.layout.long.is_some() {
+            self.code.store(AccessSize::B8, R10, stack.start, R1);
+        }
         if has_delay {
             self.code.load(AccessSize::B8, R2, R10, stack.delay);
             self.code.alu(BpfAlu::Sub, R2, R1);
@@ -274,7 +291,7 @@ impl PairWriter<'_> {
 
     /// Clears the words of a row's key from `at` on.
     fn clear_key(&mut self, at: i16) {
-        for at in (at..self.stack.start).step_by(WORD) {
+        for at in (at..self.stack.finish).step_by(WORD) {
             self.code.store_constant(AccessSize::B8, R10, at, 0);
         }
     }

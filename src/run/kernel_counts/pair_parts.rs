@@ -5,6 +5,7 @@ use super::pair_plan::{PairPlan, integer, part, shape, typed_integer, unsigned};
 use crate::bpf::count::CountLayout;
 use crate::bpf::integer::IntegerWidth;
 use crate::bpf::key::{KeyPart, KeyShape};
+use crate::bpf::pair::long::LongPairs;
 use crate::bpf::pair::{PairCount, PairDrop, PairFinish, PairPart, PairStart, PairSum, RowPart};
 use crate::decode::format::Format;
 use crate::script::evsel::declared_pairs::{KeptField, PairMoment, PairSide, PairTarget};
@@ -13,7 +14,12 @@ use crate::script::evsel::declared_pairs::{KeptField, PairMoment, PairSide, Pair
 const PAIRS: usize = 0;
 
 impl PairPlan<'_> {
-    pub(super) fn start(&mut self, side: &PairSide, format: &Format) -> Result<PairPart, Reason> {
+    pub(super) fn start(
+        &mut self,
+        of: (usize, usize),
+        side: &PairSide,
+        format: &Format,
+    ) -> Result<PairPart, Reason> {
         let (mut kept, mut types) = (Vec::new(), Vec::new());
         for field in &self.declared.fields {
             let text = match field {
@@ -36,11 +42,13 @@ impl PairPlan<'_> {
             counts.push(self.row(side, format, |_| None)?);
         }
         let is_end = self.declared.finishes.iter().any(|end| end.evsel == side.evsel);
-        Ok(PairPart::Start(PairStart { kept, counts, once: side.once, is_end }))
+        let copied = self.copied(of, format)?;
+        Ok(PairPart::Start(PairStart { kept, counts, once: side.once, is_end, copied }))
     }
 
     pub(super) fn drop_start(
         &mut self,
+        _: (usize, usize),
         side: &PairSide,
         format: &Format,
     ) -> Result<PairPart, Reason> {
@@ -49,7 +57,12 @@ impl PairPlan<'_> {
         Ok(PairPart::Drop(PairDrop { last }))
     }
 
-    pub(super) fn finish(&mut self, side: &PairSide, format: &Format) -> Result<PairPart, Reason> {
+    pub(super) fn finish(
+        &mut self,
+        of: (usize, usize),
+        side: &PairSide,
+        format: &Format,
+    ) -> Result<PairPart, Reason> {
         let fields = &self.declared.fields;
         let kept = |wanted: KeptField| fields.iter().position(|field| *field == wanted);
         let same = match (&side.same, kept(KeptField::Same)) {
@@ -72,7 +85,9 @@ impl PairPlan<'_> {
         };
         let longer_ns = self.declared.longer_ns;
         let value = side.value.as_ref().map(|text| unsigned(text, format)).transpose()?;
-        Ok(PairPart::Finish(PairFinish { value, same, row, longer_ns, counts, singles }))
+        let long = self.declared.than_ns.zip(self.copied(of, format)?);
+        let long = long.map(|(than_ns, copied)| LongPairs { than_ns, copied });
+        Ok(PairPart::Finish(PairFinish { value, same, row, longer_ns, counts, singles, long }))
     }
 
     /// Returns the number of columns that are not sums.

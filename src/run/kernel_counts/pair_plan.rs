@@ -18,6 +18,7 @@ use crate::script::evsel::role::Role;
 use crate::script::host::Host;
 use crate::source::counting::CountedRole;
 use crate::source::counting::pairs::{PairRole, PairTable};
+use crate::source::written_pairs::WrittenSide;
 
 /// The events at which the start of a thread is removed.
 const EXIT: &str = "sched:sched_process_exit";
@@ -33,13 +34,19 @@ pub(super) struct PairPlan<'a> {
     /// The types of the kept values that are summed.
     pub(super) kept_types: Vec<Option<IntegerWidth>>,
     roles: Vec<PairRole>,
+    /// The sides of long delays.
+    pub(super) sides: Vec<WrittenSide>,
     /// Whether an event removes starts that began after the end of their thread.
     pub(super) removes_ended: bool,
 }
 
-/// Plans the part of an event.
-type PlannedPart<'a> =
-    fn(&mut PairPlan<'a>, side: &PairSide, format: &Format) -> Result<PairPart, Reason>;
+/// Plans the part of an event, from its role and the number of its side among starts and ends.
+type PlannedPart<'a> = fn(
+    &mut PairPlan<'a>,
+    (usize, usize),
+    side: &PairSide,
+    format: &Format,
+) -> Result<PairPart, Reason>;
 
 impl CountPlan<'_> {
     /// Returns the roles of pairs.
@@ -55,10 +62,12 @@ impl CountPlan<'_> {
         if declared.histogram.as_ref().is_some_and(|(table, _)| !host.counts_delays(*table)) {
             return Err("a linear histogram".to_owned());
         }
+        self.check_long(host, declared)?;
         let mut plan = PairPlan {
             declared,
             layout: PairLayout::default(),
             kept_types: Vec::new(),
+            sides: Vec::new(),
             roles: Vec::new(),
             removes_ended: false,
         };
@@ -70,12 +79,14 @@ impl CountPlan<'_> {
         ];
         for (sides, are_starts, plan_part) in parts {
             let mut planned = Vec::new();
-            for side in sides {
+            let before = if are_starts { 0 } else { declared.starts.len() };
+            for (number, side) in (before..).zip(sides) {
                 for role in host.roles_of_side(side) {
                     let of_event = |why| format!("{}: {why}", self.roles[role].event.name);
                     let event = self.side(declared, side, role, are_starts).map_err(of_event)?;
                     let format = event.event.format().ok_or("it is not a tracepoint")?;
-                    let part = plan_part(&mut plan, side, format).map_err(of_event)?;
+                    let part =
+                        plan_part(&mut plan, (role, number), side, format).map_err(of_event)?;
                     planned.push(PairRole { part, role: event });
                 }
             }
@@ -114,6 +125,9 @@ impl CountPlan<'_> {
             Ok(CountedEvent { key, scoped, ..CountedEvent::default() })
         })?;
         let may_miss = !is_of_calls(&event.name) && *event.name != *SWITCH;
+        if declared.than_ns.is_some() {
+            self.check_copied(index)?;
+        }
         role.place.only_raw = side.value.is_none() && self.is_auto() && may_miss;
         if role.place.only_raw && role.place.raw.as_ref().is_none_or(|raw| raw.context.nests()) {
             return Err(MAY_BE_MISSED.to_owned());
@@ -156,7 +170,8 @@ impl PairPlan<'_> {
         }
         self.find_constants();
         if !pair::fits(&self.layout) {
-            return Err("its keys are too large".to_owned());
+            let further = if self.layout.long.is_some() { " with what --than prints" } else { "" };
+            return Err(format!("its keys{further} are too large"));
         }
         self.place_programs()?;
         let mut ends = Vec::new();
@@ -170,7 +185,8 @@ impl PairPlan<'_> {
             }
         }
         let room = self.declared.room;
-        Ok(PairTable { layout: self.layout, is_by_cpu, room, roles: self.roles, ends })
+        let PairPlan { layout, roles, sides, .. } = self;
+        Ok(PairTable { layout, is_by_cpu, room, roles, ends, sides })
     }
 }
 

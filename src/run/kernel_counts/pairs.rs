@@ -5,6 +5,7 @@ use std::io;
 
 use anyhow::Context as _;
 
+use super::long_pairs;
 use crate::base::report::draw::Level;
 use crate::bpf::pair::layout::PairCounter;
 use crate::decode::clock::Clock;
@@ -14,11 +15,12 @@ use crate::script::host::Host;
 use crate::source::counting::followed_tasks::CountedTasks;
 use crate::source::counting::pair_rows::PairRow;
 use crate::source::counting::pairs::{PairCounts, PairTable, Pairs};
+use crate::source::request::Opening;
 use crate::stat::pending::PendingLosses;
 use crate::sys::bpf::MeasuredRuns;
 use crate::sys::refusal::Refusal;
 
-/// Ends without a start before a note that the calls nest, as in `prelude/pairs.lua`.
+/// Ends without a start before a note that the calls nest, as in `prelude/pair_handlers.lua`.
 const SINGLES: u64 = 20;
 
 /// Pairs that the kernel measures, each as the script declared it.
@@ -31,6 +33,8 @@ pub(super) struct KernelPairs {
 /// Pairs, and what is known of them so far.
 struct MeasuredPairs {
     declared: DeclaredPairs,
+    /// The opening for the records of long delays, if they are written.
+    opening: Option<Opening>,
     counts: PairCounts,
     /// Delays that were added.
     recorded: u64,
@@ -49,8 +53,32 @@ impl KernelPairs {
     ) -> Result<KernelPairs, Refusal> {
         let tables: Vec<_> = planned.iter().map(|(_, table)| *table).collect();
         let pairs = Pairs::open(&tables, tasks, cpu)?;
-        let measured = planned.iter().map(|(declared, _)| MeasuredPairs::new((*declared).clone()));
-        Ok(KernelPairs { pairs, tables: measured.collect() })
+        let openings = tables.iter().zip(pairs.records());
+        let openings = openings.map(|(table, array)| long_pairs::opening(table, array?));
+        let measured = planned.iter().zip(openings);
+        let measured = measured
+            .map(|((declared, _), opening)| MeasuredPairs::new((*declared).clone(), opening))
+            .collect();
+        Ok(KernelPairs { pairs, tables: measured })
+    }
+
+    /// Returns the openings for the records of long delays.
+    pub(super) fn openings(&self) -> impl Iterator<Item = &Opening> {
+        self.tables.iter().filter_map(|pairs| pairs.opening.as_ref())
+    }
+
+    /// Returns the pairs whose long delays are written.
+    pub(super) fn written(&self) -> impl Iterator<Item = &DeclaredPairs> {
+        let written = self.tables.iter().filter(|pairs| pairs.opening.is_some());
+        written.map(|pairs| &pairs.declared)
+    }
+
+    /// Returns how many long delays could not be written, by the role of their end.
+    pub(super) fn unwritten(&self) -> impl Iterator<Item = (u32, u64)> {
+        self.tables.iter().filter_map(|pairs| {
+            let end = pairs.opening.as_ref()?.roles.first()?;
+            Some((end.role, pairs.counts.of(PairCounter::Unwritten)))
+        })
     }
 
     /// Returns the roles whose events are paired.
@@ -162,9 +190,9 @@ impl KernelPairs {
 }
 
 impl MeasuredPairs {
-    fn new(declared: DeclaredPairs) -> MeasuredPairs {
+    fn new(declared: DeclaredPairs, opening: Option<Opening>) -> MeasuredPairs {
         let counts = PairCounts::default();
-        MeasuredPairs { declared, counts, recorded: 0, has_noted: false }
+        MeasuredPairs { declared, opening, counts, recorded: 0, has_noted: false }
     }
 
     fn add_counts(&mut self, counts: PairCounts, host: &mut Host) {

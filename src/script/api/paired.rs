@@ -11,6 +11,7 @@ use crate::script::evsel::declared_pairs::{
 use crate::script::vm::trusted::template_function;
 
 const SIDES: &str = include_str!("../prelude/sides.lua");
+const PAIR_HANDLERS: &str = include_str!("../prelude/pair_handlers.lua");
 const PAIRS: &str = include_str!("../prelude/pairs.lua");
 const VALUES: &str = include_str!("../prelude/values.lua");
 
@@ -26,14 +27,18 @@ pub(super) fn register(api: &Registry<'_>, system: bool) -> mlua::Result<()> {
     let paired = move |_: &Lua, of: Table| {
         let aggregates = weak.upgrade().ok_or_else(|| mlua::Error::runtime("the run has ended"))?;
         let pairs = read(&of, &aggregates)?;
-        state.borrow().evsels.borrow_mut().pairs.push(pairs);
-        Ok(())
+        let state = state.borrow();
+        let mut evsels = state.evsels.borrow_mut();
+        let pairs = DeclaredPairs { number: evsels.pairs.len(), ..pairs };
+        evsels.pairs.push(pairs);
+        Ok(evsels.pairs.len() - 1)
     };
     native.set("paired", lua.create_function(paired)?)?;
     native.set("fill", template_function(lua)?)?;
     native.set("compile", expression::compiler(api, system)?)?;
     native.set("pending", aggregates.trusted().get::<Value>("pending")?)?;
     api.trusted.run::<()>("sides", SIDES, &native)?;
+    api.trusted.run::<()>("pair_handlers", PAIR_HANDLERS, &native)?;
     api.trusted.run::<()>("pairs", PAIRS, &native)?;
     api.trusted.run::<()>("values", VALUES, native)?;
     aggregates.trusted().set("between", api.trusted.export("between")?)?;
@@ -82,9 +87,11 @@ fn read(of: &Table, aggregates: &Aggregates) -> mlua::Result<DeclaredPairs> {
         counts: counts.collect::<mlua::Result<_>>()?,
         threads: of.get("threads")?,
         longer_ns: of.get::<Option<f64>>("longer")?.map(|ns| ns as i64),
+        than_ns: of.get::<Option<f64>>("than")?.map(|ns| ns.floor() as i64),
         room: of.get("room")?,
         nested: of.get("nested")?,
         needs: of.get("needs")?,
+        number: 0,
         present,
     })
 }

@@ -152,7 +152,7 @@ impl DerivedEvents {
             }
         }
         let (raw, chain) = (start..self.bytes.len(), first..self.words.len());
-        let slot = Slot { ev: layout.role, ..*event };
+        let slot = Slot { ev: layout.role, period: event.occurrences(), ..*event };
         self.events.push(NewEvent { slot, at, raw, chain });
     }
 

@@ -43,7 +43,7 @@ impl SqlSource for RunEvents {
                 None => {
                     let [period, ip, addr] = SAMPLE;
                     let values = [
-                        (period, Value::Uint(slot.period)),
+                        (period, Value::Uint(slot.occurrences())),
                         (ip, Value::Pointer(slot.ip)),
                         (addr, Value::Pointer(slot.addr)),
                     ];

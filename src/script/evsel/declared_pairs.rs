@@ -4,6 +4,8 @@
 /// Pairs of events, which are added to a latency or to a table of sums.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeclaredPairs {
+    /// Index of the declaration in the script.
+    pub number: usize,
     /// The aggregate to which they are added.
     pub target: PairTarget,
     /// Number of the pending with the starts; None if the ends have values.
@@ -26,6 +28,8 @@ pub struct DeclaredPairs {
     pub threads: bool,
     /// Nanoseconds; delays of at most this are not added.
     pub longer_ns: Option<i64>,
+    /// Nanoseconds; a handler takes the pairs whose delay is longer. None without `than`.
+    pub than_ns: Option<i64>,
     /// Number of starts for which the kernel should have room.
     pub room: Option<usize>,
     /// The note about calls inside of calls.

@@ -40,7 +40,7 @@ impl Host {
     /// # Errors
     /// The run has a history and is not ordered.
     pub(in crate::script) fn check_order(&self) -> anyhow::Result<()> {
-        let looks_back = self.context.with(|context| context.looks_back());
+        let looks_back = self.looks_back();
         let (what, other) = match self.rules.order {
             Some(_) => ("--no-order", "--detail"),
             None => ("order = false", "history()"),
@@ -52,10 +52,14 @@ impl Host {
         Ok(())
     }
 
+    /// Returns whether the script looks back at events before the one that it handles.
+    pub fn looks_back(&self) -> bool {
+        self.context.with(|context| context.looks_back())
+    }
+
     /// Returns whether the script relates events: by state that it keeps, or by looking back.
     pub(in crate::script) fn has_state(&self) -> bool {
-        let looks_back = self.context.with(|context| context.looks_back());
-        self.aggregates.has_state() || looks_back
+        self.aggregates.has_state() || self.looks_back()
     }
 
     /// Prints the windows whose last event came before `time`.

@@ -7,6 +7,7 @@ use mlua::Function;
 use super::Host;
 use crate::script::aggregate::PairLosses;
 use crate::script::evsel::declared_pairs::{DeclaredPairs, PairSide};
+use crate::source::Batch;
 use crate::source::counting::pair_rows::{OpenStart, PairRow};
 
 impl Host {
@@ -27,6 +28,35 @@ impl Host {
             }
         }
         Ok(all)
+    }
+
+    /// Makes the handlers of these pairs take the long pairs that the kernel writes, instead of
+    /// events.
+    ///
+    /// # Errors
+    /// Lua is out of memory.
+    pub fn take_written(&mut self, pairs: &DeclaredPairs) -> anyhow::Result<()> {
+        let roles = self.roles();
+        let taker: Function = self.dispatch.exports().get("take_written")?;
+        let written: Vec<usize> = pairs.sides().flat_map(|side| self.roles_of_side(side)).collect();
+        for role in written {
+            self.dispatch.renew(role, Some(taker.clone()), &roles)?;
+            self.dispatch.written.insert(role);
+        }
+        Ok(())
+    }
+
+    /// Returns whether the kernel counts the events of a role and writes some of them.
+    pub(in crate::script) fn is_written(&self, role: u16) -> bool {
+        self.dispatch.written.contains(&usize::from(role))
+    }
+
+    /// Returns the number of a batch's events that the kernel has counted, handled or not.
+    pub(super) fn written_slots(&self, batch: &Batch) -> u64 {
+        match self.dispatch.written.is_empty() {
+            true => 0,
+            false => batch.slots().iter().filter(|slot| self.is_written(slot.ev)).count() as u64,
+        }
     }
 
     /// Returns whether a histogram can contain delays that the kernel has counted by bucket.

@@ -13,8 +13,15 @@ impl Host {
     pub(in crate::script) fn pass(
         &mut self,
         batch: &mut Batch,
-        mut handle: impl FnMut(&mut Host, &Batch, usize),
+        handle: impl FnMut(&mut Host, &Batch, usize),
     ) {
+        let (before, written) = (self.coverage.events, self.written_slots(batch));
+        self.pass_slots(batch, handle);
+        let handled = self.coverage.events - before;
+        self.coverage.events -= written.min(handled);
+    }
+
+    fn pass_slots(&mut self, batch: &mut Batch, mut handle: impl FnMut(&mut Host, &Batch, usize)) {
         if self.deepest_source() == 0 {
             let Some(runs) = self.prepare(batch) else { return };
             handle(self, batch, runs);

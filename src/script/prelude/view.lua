@@ -133,7 +133,8 @@ local SAMPLE = {
   _comm = comm,
   _stack = stack_of,
   _function = function(s) return (function_of(ctx, s)) end,
-  _period = function(s) return (exact(cast(int64, s.period))) end,
+  -- -1: base::event::slot::NAMED.
+  _period = function(s) return s.period == -1ULL and 1 or (exact(cast(int64, s.period))) end,
   _ip = function(s) return (exact(cast(int64, s.ip))) end,
   _addr = function(s) return (exact(cast(int64, s.addr))) end,
   _text = function(s) local p = text_of(ctx, s) return (fstr(p, text_size(ctx))) end,

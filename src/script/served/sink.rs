@@ -10,7 +10,7 @@ impl Sink for ServedMonitors {
         let events = &mut self.events;
         self.host.pass(batch, |host, batch, runs| {
             host.handle(batch, runs);
-            for slot in batch.slots() {
+            for slot in batch.slots().iter().filter(|slot| !host.is_written(slot.ev)) {
                 if let Some(count) = events.get_mut(usize::from(slot.ev)) {
                     *count += 1;
                 }

@@ -9,6 +9,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 
 use super::super::open::attr;
 use super::{ProgramPlace, refused};
+use crate::bpf::argument_record::with_context;
 use crate::event::kind::Event;
 use crate::event::sampling::Sampling;
 use crate::sys::attr::{Attr, EVERY_TASK, PerfTarget};
@@ -90,7 +91,8 @@ impl HeldProgram {
             }
             None if one.place.only_raw => return Err(refused(libc::EOPNOTSUPP)),
             None => {
-                let program = BpfProgram::load(BpfProgramType::Tracepoint, &one.code)?;
+                let code = with_context(&one.code).ok_or_else(|| refused(libc::E2BIG))?;
+                let program = BpfProgram::load(BpfProgramType::Tracepoint, &code)?;
                 let target = PerfTarget { pid: EVERY_TASK, cpu: cpu as i32 };
                 let attr = attr_of(one.event).map_err(|_| refused(libc::EINVAL))?;
                 let event = PerfEvent::open(&attr, target, &one.event.name)?.event;

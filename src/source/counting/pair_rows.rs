@@ -193,6 +193,7 @@ mod tests {
                 CountLayout { sums: 3, constants: vec![(0, 1)], ..CountLayout::default() },
             ],
             in_place: true,
+            long: None,
         }
     }
 

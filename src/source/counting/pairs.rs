@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::sync::Arc;
 
 use super::exchange::ExchangedTable;
 use super::followed_tasks::{CountedTasks, FollowedTasks};
@@ -19,7 +20,10 @@ use crate::bpf::pair::layout::{PAIR_COUNTERS, PairCounter, PairLayout};
 use crate::bpf::pair::{EndedThread, PairMaps, PairPart, PairedEvent, end_program};
 use crate::bpf::task_scope::TaskScope;
 use crate::event::kind::Event;
-use crate::sys::bpf::{BpfMap, BpfMapType, CountTable, MeasuredRuns, possible_cpus};
+use crate::source::written_pairs::WrittenSide;
+use crate::sys::bpf::{
+    BpfMap, BpfMapType, CountTable, MeasuredRuns, OutputArray, cpu_numbers, possible_cpus,
+};
 use crate::sys::machine::{is_linux_since, memory_bytes};
 use crate::sys::refusal::Refusal;
 
@@ -52,6 +56,8 @@ pub struct PairTable {
     pub roles: Vec<PairRole>,
     /// Events that remove the start of a thread that has ended.
     pub ends: Vec<(Event, EndedThread)>,
+    /// The events of long delays, by the number that their programs write.
+    pub sides: Vec<WrittenSide>,
 }
 
 /// Values of the counters of pairs, since their start until the last exchange.
@@ -87,6 +93,8 @@ struct OpenPairs {
     /// The counters of each map of the table when it was read last.
     counts: [PairCounts; 2],
     undefined: BpfMap,
+    /// The array for the perf events to which long delays are written.
+    records: Option<Arc<OutputArray>>,
     scope: TaskScope,
     programs: Vec<HeldProgram>,
 }
@@ -111,6 +119,11 @@ impl Pairs {
     /// Returns the roles whose events are paired.
     pub fn roles(&self) -> BTreeSet<u32> {
         self.programs().map(|held| held.role).filter(|role| *role != NO_ROLE).collect()
+    }
+
+    /// Returns the arrays for the perf events to which the long delays of each table are written.
+    pub fn records(&self) -> impl Iterator<Item = Option<&Arc<OutputArray>>> {
+        self.tables.iter().map(|pairs| pairs.records.as_ref())
     }
 
     /// Begins to measure.
@@ -253,6 +266,7 @@ impl OpenPairs {
             counters: BpfMap::create(BpfMapType::PerCpuArray, counters, 2)?,
             counts: [PairCounts::default(); 2],
             undefined: BpfMap::create(BpfMapType::PerCpuArray, 8, 1)?,
+            records: layout.long.map(|_| output_array()).transpose()?,
             scope,
             programs: Vec::new(),
         };
@@ -290,6 +304,7 @@ impl OpenPairs {
             rest_buckets: self.rest_buckets.number(),
             counters: self.counters.number(),
             undefined: self.undefined.number(),
+            records: self.records.as_ref().map_or(0, |array| array.map.number()),
             scope: self.scope,
         }
     }
@@ -337,6 +352,13 @@ impl OpenPairs {
         }
         Ok(counts)
     }
+}
+
+/// Returns an array for one perf event of each CPU.
+fn output_array() -> Result<Arc<OutputArray>, Refusal> {
+    let cpus = cpu_numbers().map_err(|why| refused_by(&why))?;
+    let map = Arc::new(BpfMap::create(BpfMapType::PerfEventArray, 4, cpus)?);
+    Ok(Arc::new(OutputArray { map, entries: 0..cpus as u32, link: None }))
 }
 
 /// Returns the number of starts for which a map has room, on a machine with this memory; each has

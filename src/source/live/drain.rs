@@ -133,6 +133,9 @@ impl Live {
         }
         sample.id = id;
         ring.last = ring.last.max(sample.time);
+        if let Some(pairs) = &decoder.pairs {
+            return pairs.records.push(&mut self.batch, &sample, &self.clock, sink);
+        }
         decoder.note_sample(index);
         if let (Some(cgroup), Some(tasks)) = (&decoder.cgroup, &mut self.tasks) {
             return cgroup.apply(&sample, &decoder.layout, tasks);
@@ -144,11 +147,9 @@ impl Live {
         }
         let earliest = if decoder.has_own_id { sample.time } else { 0 };
         let time = merge_time.map_or(sample.time, |time| time.max(earliest));
-        let foreign = decoder.by_thread
-            && self.tasks.as_ref().is_some_and(|tasks| !tasks.contains(sample.tid));
-        let own = decoder.hide_self && sample.pid == self.own_pid;
-        if !(foreign || own) {
-            let (at, tasks) = (self.clock.since_start(time), self.tasks.as_ref());
+        let tasks = self.tasks.as_ref();
+        if !decoder.drops(&sample, tasks, self.own_pid) {
+            let at = self.clock.since_start(time);
             let unset = decoder.unset_in(sample.raw);
             if let Some(unset) = unset {
                 self.cleared.clear();
@@ -166,7 +167,8 @@ impl Live {
         if !self.batch.is_empty() {
             // SAFETY: the slots point into records that have not been released to the kernel yet,
             // into the copies of those that wrap, and into the batch's own chains; `release` comes
-            // later. Each record was at least as long as its decoder's `raw_min`.
+            // later. Each record was at least as long as its decoder's `raw_min`; that of a written
+            // pair is a copy, as long as the format of its side.
             unsafe { sink.dispatch(&mut self.batch) };
             self.batch.clear();
         }

@@ -86,7 +86,7 @@ impl Live {
             self.opened.filters.truncate(at);
             return Err(why);
         }
-        self.slots_per_record = self.slots_per_record.max(opening.roles.len());
+        self.slots_per_record = self.slots_per_record.max(opening.slots());
         self.openings.push(opening.clone());
         if opening.follows_cgroups {
             self.turn(at, true)?;
@@ -98,7 +98,7 @@ impl Live {
     /// would.
     fn like(&self, opening: &Opening) -> Option<usize> {
         let checks = opening.roles.iter().any(|served| served.own_filter.is_some());
-        if checks || opening.sampling.count {
+        if checks || opening.sampling.count || opening.pairs.is_some() {
             return None;
         }
         let is_like = |other: &Opening| {
@@ -108,6 +108,7 @@ impl Live {
                 && other.parts == opening.parts
                 && other.follows_cgroups == opening.follows_cgroups
                 && other.filter == opening.filter
+                && other.pairs.is_none()
         };
         let is_open = |at| self.opened.events.iter().any(|open| open.opening == at);
         let takes_more = |at: usize| self.opened.decoders[at].takes_more() && is_open(at);

@@ -89,14 +89,15 @@ pub(super) fn of_opening(
             .map(|format| &format.unset)
             .and_then(|unset| (!unset.is_empty()).then(|| Box::new(unset.clone()))),
         has_tail: !sampling.extra.is_empty(),
+        pairs: opening.pairs.clone(),
         whole_cpus: opening.is_cpu_wide(),
         filtered: refused.is_empty(),
         has_own_id,
         layout,
         chained: chained(event, sampling, has_own_id),
-        raw_min: opening.event.format().map_or(0, |format| format.fixed_size),
+        raw_min: opening.raw_min(),
         hide_self: !request.watch_self && opening.hides_self(),
-        common_pid: opening.common_pid(),
+        common_pid: opening.common_pid().filter(|_| opening.pairs.is_none()),
         samples_each: opening.samples_each() && !is_output(attr),
     };
     decoder.update_plain();
@@ -134,6 +135,14 @@ impl Opening {
     /// it differs from the thread ID that this process sees.
     pub(in crate::source) fn common_pid(&self) -> Option<usize> {
         self.event.kind().raw_format()?.common_pid().filter(|_| in_root_pid_namespace())
+    }
+
+    /// Returns the minimum size of a raw record, in bytes.
+    fn raw_min(&self) -> usize {
+        match &self.pairs {
+            Some(pairs) => pairs.records.places.bytes,
+            None => self.event.format().map_or(0, |format| format.fixed_size),
+        }
     }
 
     /// Returns the numbers of its roles.

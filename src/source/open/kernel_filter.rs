@@ -233,6 +233,7 @@ mod tests {
             parts: crate::source::request::SampleParts::ALL,
             roles: Vec::new(),
             follows_cgroups: false,
+            pairs: None,
         };
         assert_eq!(
             in_user_space(&opening, &part).unwrap_err().to_string(),

@@ -158,6 +158,7 @@ mod tests {
             parts: SampleParts::ALL,
             roles: Vec::new(),
             follows_cgroups: false,
+            pairs: None,
         }
     }
 

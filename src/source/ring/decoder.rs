@@ -6,16 +6,19 @@
 //! from then on, up to the moment when it was turned off, no matter when the records are read.
 
 use std::cell::Cell;
+use std::rc::Rc;
 
 use super::cgroup_records::CgroupRecord;
 use super::chains::Chained;
 use super::group_counts::GroupCounts;
+use super::watched_tasks::WatchedTasks;
 use super::weights::SampleWeights;
 use crate::decode::cursor::Words;
 use crate::decode::sample::{PlainLayout, RecordLayout, Sample, WholeLayout, WholeSample};
 use crate::decode::unset::UnsetValues;
 use crate::event::filter::BoundFilter;
 use crate::source::sink::Sink;
+use crate::source::written_pairs::WrittenPairs;
 use perf_event_open_sys::bindings as abi;
 
 /// Registers that the samples of a function have instead of a raw record.
@@ -113,6 +116,8 @@ pub(in crate::source) struct Decoder {
     pub(in crate::source) weights: Option<Box<SampleWeights>>,
     /// The values of its records that the kernel may leave unset; None if there are none.
     pub(in crate::source) unset: Option<Box<UnsetValues>>,
+    /// The pairs whose programs write its records, if they do.
+    pub(in crate::source) pairs: Option<Rc<WrittenPairs>>,
     /// Whether the record of a slot has a tail, for fields that few events have.
     pub(in crate::source) has_tail: bool,
     /// The only role and the layout, if every sample has a plain layout and nothing but its time
@@ -221,6 +226,18 @@ impl Decoder {
         (sample.raw.len() >= self.raw_min).then_some((*role, sample))
     }
 
+    /// Returns whether a sample is of another task than the watched ones, or of this process.
+    #[inline(always)]
+    pub(in crate::source) fn drops(
+        &self,
+        sample: &Sample<'_>,
+        tasks: Option<&WatchedTasks>,
+        own_pid: u32,
+    ) -> bool {
+        let is_foreign = || tasks.is_some_and(|tasks| !tasks.contains(sample.tid));
+        self.by_thread && is_foreign() || self.hide_self && sample.pid == own_pid
+    }
+
     /// Counts a sample of the ring at `index`.
     #[inline(always)]
     pub(in crate::source) fn note_sample(&self, index: usize) {
@@ -293,6 +310,9 @@ impl Decoder {
     /// Updates `plain`, `whole` and `span`. Must be called when its recipients have changed.
     pub(in crate::source) fn update_plain(&mut self) {
         (self.plain, self.whole, self.span) = (None, None, TimeSpan::NEVER);
+        if self.pairs.is_some() {
+            return;
+        }
         let [Recipient { role, own: None, span, .. }] = self.recipients[..] else { return };
         self.plain = self.plain_layout().map(|layout| (role as u16, layout));
         if self.plain.is_some() {

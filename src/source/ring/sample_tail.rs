@@ -47,6 +47,27 @@ impl ChainMemory {
         (self.words[start..].as_ptr().cast(), raw.len().min(8 * RECORD) as u16)
     }
 
+    /// Returns a copy of a record that begins with other bytes, with `behind` after its last word,
+    /// and its size in bytes.
+    pub(in crate::source) fn copy_with(
+        &mut self,
+        first: &[u8; 8],
+        raw: &[u8],
+        behind: &[u8],
+    ) -> (*const u8, u16) {
+        let start = self.start();
+        self.write_record(raw);
+        self.write_record(behind);
+        if let Some(word) = self.words.get_mut(start) {
+            *word = u64::from_ne_bytes(*first);
+        }
+        let size = match behind.len() {
+            0 => raw.len(),
+            behind => raw.len().next_multiple_of(8) + behind,
+        };
+        (self.words[start..].as_ptr().cast(), size.min(8 * RECORD) as u16)
+    }
+
     /// Appends the bytes of a record, and zeros up to the end of the last word.
     #[inline(always)]
     fn write_record(&mut self, raw: &[u8]) {

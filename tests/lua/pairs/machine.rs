@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 
+use perilune::bpf::argument_record::with_context;
 use perilune::bpf::bucket::BUCKETS;
 use perilune::bpf::instruction::BpfHelper;
 use perilune::bpf::pair::layout::{PAIR_COUNTERS, PairLayout};
@@ -20,9 +21,13 @@ pub(crate) const MAPS: PairMaps = PairMaps {
     rest_buckets: 15,
     counters: 16,
     undefined: 17,
+    records: 19,
     scope: TaskScope { threads: None, cgroups: None },
 };
 const TABLE: u64 = 21;
+
+/// The name of the task.
+pub(crate) const COMM: [u8; 16] = *b"a task\0\0\0\0\0\0\0\0\0\0";
 
 /// Bytes for records and values.
 const MEMORY: usize = 16 << 20;
@@ -55,6 +60,9 @@ struct State {
     time: u64,
     task: u64,
     cpu: u64,
+    /// The records that programs have written, and what writing one returns.
+    written: Vec<Vec<u8>>,
+    refusal: i64,
 }
 
 thread_local! {
@@ -89,7 +97,8 @@ impl Machine {
 
     /// Returns the bytes of a program.
     pub(crate) fn load(&self, event: &PairedEvent) -> Vec<u8> {
-        self.load_code(event.program(&self.layout, MAPS, |_, _| ()))
+        let code = event.program(&self.layout, MAPS, |_, _| ());
+        self.load_code(code.and_then(|code| with_context(&code)))
     }
 
     pub(crate) fn load_code(&self, code: Option<Vec<u64>>) -> Vec<u8> {
@@ -114,11 +123,23 @@ impl Machine {
             (BpfHelper::TimeNs, |_, _, _, _, _| STATE.with_borrow(|state| state.time)),
             (BpfHelper::ProcessorId, |_, _, _, _, _| STATE.with_borrow(|state| state.cpu)),
             (BpfHelper::CurrentTask, |_, _, _, _, _| STATE.with_borrow(|state| state.task)),
+            (BpfHelper::PerfOutput, write_record),
+            (BpfHelper::CurrentComm, name_task),
         ] {
             machine.register_helper(helper as u32, function).expect("a helper");
         }
         let result = machine.execute_program(&mut memory).expect("valid accesses only");
         assert_eq!(result, 1, "0 would drop the records of other perf users");
+    }
+
+    /// Returns the records that programs have written since the last call.
+    pub(crate) fn take_written(&self) -> Vec<Vec<u8>> {
+        STATE.with_borrow_mut(|state| std::mem::take(&mut state.written))
+    }
+
+    /// Sets what writing a record returns, if it is not 0: a refusal.
+    pub(crate) fn refuse_records(&self, errno: i32) {
+        STATE.with_borrow_mut(|state| state.refusal = -i64::from(errno));
     }
 
     /// Sets the index of the table in use.
@@ -215,6 +236,26 @@ fn update(map: u64, key: u64, value: u64, _: u64, _: u64) -> u64 {
             );
         }
         0
+    })
+}
+
+fn name_task(to: u64, bytes: u64, _: u64, _: u64, _: u64) -> u64 {
+    assert_eq!(bytes as usize, COMM.len());
+    // SAFETY: the program passes the address of 16 bytes on its stack.
+    unsafe { std::ptr::copy_nonoverlapping(COMM.as_ptr(), to as *mut u8, COMM.len()) };
+    0
+}
+
+fn write_record(context: u64, map: u64, flags: u64, data: u64, bytes: u64) -> u64 {
+    STATE.with_borrow_mut(|state| {
+        let arguments = (context, map, flags);
+        assert_eq!(arguments, (state.base, MAPS.records as u64, u32::MAX.into()), "R1 to R3");
+        if state.refusal == 0 {
+            // SAFETY: the program passes the address of a record on its stack, and its size.
+            let bytes = unsafe { std::slice::from_raw_parts(data as *const u8, bytes as usize) };
+            state.written.push(bytes.to_vec());
+        }
+        state.refusal.cast_unsigned()
     })
 }
 

@@ -55,6 +55,7 @@ pub(crate) fn watch(built: &Built, event: &str, sampling: Sampling) -> anyhow::R
         parts: SampleParts::ALL,
         roles,
         follows_cgroups: false,
+        pairs: None,
     };
     let request = SourceRequest {
         cpus: online_cpus(),

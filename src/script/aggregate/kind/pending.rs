@@ -1,5 +1,5 @@
-//! `pending { field…, key=, keep=bool, lost=, age=, nested=bool, uretprobes=bool }`: state
-//! between two events.
+//! `pending { field…, key=, keep=bool, lost=, age=, nested=bool, uretprobes=bool, counted=bool }`:
+//! state between two events.
 
 use super::super::{
     body::{AggregateBody, KernelTarget, OpenState, count_open},
@@ -34,7 +34,7 @@ pub(super) const KIND: AggregateKind = AggregateKind {
 pub(super) const BYTES: usize = 16 << 20;
 
 fn declare(spec: &Value, shared: &AggregateSettings) -> Checked<NewAggregate> {
-    let options = ["key", "keep", "lost", "age", "nested", "uretprobes"];
+    let options = ["key", "keep", "lost", "age", "nested", "uretprobes", "counted"];
     let spec = AggregateSpec::new("pending", spec, &options)?;
     let fields = spec.fields(&["time", "delay", "unsure", "event"])?;
     if fields.len() > VALUES {
@@ -59,20 +59,28 @@ fn declare(spec: &Value, shared: &AggregateSettings) -> Checked<NewAggregate> {
     };
     let pending =
         share(Pending::new(options).with_owners(&shared.owners).with_budget(&shared.budget));
-    let declared = DeclaredAggregate::hidden(PendingBody(pending.clone()));
+    let is_counted = spec.flag("counted", true);
+    let declared = DeclaredAggregate::hidden(PendingBody { pending: pending.clone(), is_counted });
     Ok(NewAggregate::of_events(&pending, fields, Vec::new(), declared)
         .with([("keep", usize::from(options.keep_event)), ("nested", usize::from(options.nested))]))
 }
 
-struct PendingBody(SharedAggregate<Pending>);
+struct PendingBody {
+    pending: SharedAggregate<Pending>,
+    /// Whether the coverage has its counts.
+    is_counted: bool,
+}
 
 impl AggregateBody for PendingBody {
     fn mark(&self, marks: &mut Marks) {
-        self.0.borrow().mark(marks);
+        self.pending.borrow().mark(marks);
     }
 
     fn count(&self, counts: &mut Coverage) {
-        let pending = self.0.borrow();
+        if !self.is_counted {
+            return;
+        }
+        let pending = self.pending.borrow();
         let open = pending.len() + pending.counted_open();
         count_open(counts, pending.losses(), pending.starts(), open);
     }
@@ -82,36 +90,36 @@ impl AggregateBody for PendingBody {
     }
 
     fn kernel_target(&self) -> Option<KernelTarget<'_>> {
-        Some(KernelTarget::Starts(&self.0))
+        Some(KernelTarget::Starts(&self.pending))
     }
 }
 
 impl OpenState for PendingBody {
     fn drop_before(&self, time: f64) {
-        self.0.borrow_mut().drop_before(time);
+        self.pending.borrow_mut().drop_before(time);
     }
 
     fn drop_task(&self, tid: u32) {
-        self.0.borrow_mut().drop_task(tid);
+        self.pending.borrow_mut().drop_task(tid);
     }
 
     fn rescue(&self, history: &History, until: CopyPosition) {
-        self.0.borrow_mut().rescue(history, until);
+        self.pending.borrow_mut().rescue(history, until);
     }
 
     fn oldest_time(&self) -> f64 {
-        self.0.borrow().oldest_time()
+        self.pending.borrow().oldest_time()
     }
 
     /// Tables keyed by task are not counted.
     fn starts_without_any_end(&self) -> u64 {
-        let pending = self.0.borrow();
+        let pending = self.pending.borrow();
         let never = pending.ended() == 0 && !pending.is_by_task();
         if never { pending.starts() } else { 0 }
     }
 
     fn results(&self) -> [*const PendingState; 2] {
-        let pending = self.0.borrow();
+        let pending = self.pending.borrow();
         [pending.closed(), pending.read()].map(std::ptr::from_ref)
     }
 }
