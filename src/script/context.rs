@@ -191,8 +191,8 @@ impl RunContext {
     }
 
     /// Returns the name of the task of an event that is being handled or kept, NUL-padded.
-    pub(super) fn comm_of_event(&self, event: &BorrowedEvent<'_>) -> [u8; 16] {
-        event.slot.name_behind(event.raw).unwrap_or_else(|| self.comm_of_slot(event.slot))
+    pub(super) fn comm_of_event(&self, slot: &Slot, raw: &[u8]) -> [u8; 16] {
+        slot.name_behind(raw).unwrap_or_else(|| self.comm_of_slot(slot))
     }
 
     /// Returns the name of a task, NUL-padded; `<...>` if unknown.

@@ -35,7 +35,7 @@ struct Expressions {
     format: Format,
     chance: Chance,
     n: u32,
-    /// Whether ends write the fields of long pairs.
+    /// Whether ends write records of long pairs.
     writes: bool,
 }
 

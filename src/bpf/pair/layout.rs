@@ -28,12 +28,12 @@ pub(super) const FINISH_HEAD: usize = 3 * WORD;
 /// Bytes before the fields of a start, after its kept values: its side, task, name and CPU.
 pub(super) const START_HEAD: usize = (3 + COMM_WORDS) * WORD;
 
-/// The sizes of the fields, in bytes: those of the longest start and the longest end.
+/// The sizes in bytes of the longest start and the longest end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LongLayout {
-    /// Of a start.
+    /// Size of the fields of a start.
     pub start: usize,
-    /// Of an end.
+    /// Size of the fields of an end.
     pub finish: usize,
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 
 use super::count_plan::CountPlan;
-use super::pair_plan::PairPlan;
+use super::pair_plan::{PairPlan, PlannedSide};
 use super::{KernelCounts, Reason};
 use crate::bpf::pair::PairPart;
 use crate::bpf::pair::long::{CopiedFields, LongRecord};
@@ -80,11 +80,11 @@ impl CountPlan<'_> {
 }
 
 impl PairPlan<'_> {
-    /// Plans the fields of an event that its program copies, the start or the end of the side with
-    /// this number; None if no handler takes long delays.
+    /// Plans the fields of a start or an end that its program copies; None if no handler takes long
+    /// delays.
     pub(super) fn copied(
         &mut self,
-        (role, number): (usize, usize),
+        of: PlannedSide<'_>,
         format: &Format,
     ) -> Result<Option<CopiedFields>, Reason> {
         if self.declared.than_ns.is_none() {
@@ -103,14 +103,14 @@ impl PairPlan<'_> {
             fields: own().map(|field| (field.offset, field.size)).collect(),
         };
         self.sides.push(WrittenSide {
-            role: role as u16,
-            number: (self.declared.number << SIDE_BITS | number) as u64,
+            role: of.role as u16,
+            number: (self.declared.number << SIDE_BITS | of.number) as u64,
             id: format.id as u16,
             bytes: format.fixed_size,
         });
         let long = self.layout.long.get_or_insert_default();
-        let most =
-            if number < self.declared.starts.len() { &mut long.start } else { &mut long.finish };
+        let is_start = of.number < self.declared.starts.len();
+        let most = if is_start { &mut long.start } else { &mut long.finish };
         *most = copied.bytes().max(*most);
         Ok(Some(copied))
     }

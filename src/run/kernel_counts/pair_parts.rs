@@ -1,7 +1,7 @@
 //! Plans the parts of the events of pairs: what a start keeps, and what is counted.
 
 use super::Reason;
-use super::pair_plan::{PairPlan, integer, part, shape, typed_integer, unsigned};
+use super::pair_plan::{PairPlan, PlannedSide, integer, part, shape, typed_integer, unsigned};
 use crate::bpf::count::CountLayout;
 use crate::bpf::integer::IntegerWidth;
 use crate::bpf::key::{KeyPart, KeyShape};
@@ -16,10 +16,10 @@ const PAIRS: usize = 0;
 impl PairPlan<'_> {
     pub(super) fn start(
         &mut self,
-        of: (usize, usize),
-        side: &PairSide,
+        of: PlannedSide<'_>,
         format: &Format,
     ) -> Result<PairPart, Reason> {
+        let side = of.side;
         let (mut kept, mut types) = (Vec::new(), Vec::new());
         for field in &self.declared.fields {
             let text = match field {
@@ -48,21 +48,20 @@ impl PairPlan<'_> {
 
     pub(super) fn drop_start(
         &mut self,
-        _: (usize, usize),
-        side: &PairSide,
+        of: PlannedSide<'_>,
         format: &Format,
     ) -> Result<PairPart, Reason> {
-        let last = side.last.as_ref().map(|text| integer(text, format)).transpose()?;
+        let last = of.side.last.as_ref().map(|text| integer(text, format)).transpose()?;
         self.removes_ended |= last.is_some();
         Ok(PairPart::Drop(PairDrop { last }))
     }
 
     pub(super) fn finish(
         &mut self,
-        of: (usize, usize),
-        side: &PairSide,
+        of: PlannedSide<'_>,
         format: &Format,
     ) -> Result<PairPart, Reason> {
+        let side = of.side;
         let fields = &self.declared.fields;
         let kept = |wanted: KeptField| fields.iter().position(|field| *field == wanted);
         let same = match (&side.same, kept(KeptField::Same)) {

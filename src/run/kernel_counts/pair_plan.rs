@@ -40,13 +40,19 @@ pub(super) struct PairPlan<'a> {
     pub(super) removes_ended: bool,
 }
 
-/// Plans the part of an event, from its role and the number of its side among starts and ends.
-type PlannedPart<'a> = fn(
-    &mut PairPlan<'a>,
-    (usize, usize),
-    side: &PairSide,
-    format: &Format,
-) -> Result<PairPart, Reason>;
+/// An event of pairs.
+#[derive(Clone, Copy)]
+pub(super) struct PlannedSide<'a> {
+    pub(super) side: &'a PairSide,
+    /// Its number among the starts and the ends behind them.
+    pub(super) number: usize,
+    /// Its role; a side has several if a glob selects its events.
+    pub(super) role: usize,
+}
+
+/// Plans the part of an event.
+type PlannedPart<'a> =
+    fn(&mut PairPlan<'a>, of: PlannedSide<'_>, format: &Format) -> Result<PairPart, Reason>;
 
 impl CountPlan<'_> {
     /// Returns the roles of pairs.
@@ -85,8 +91,8 @@ impl CountPlan<'_> {
                     let of_event = |why| format!("{}: {why}", self.roles[role].event.name);
                     let event = self.side(declared, side, role, are_starts).map_err(of_event)?;
                     let format = event.event.format().ok_or("it is not a tracepoint")?;
-                    let part =
-                        plan_part(&mut plan, (role, number), side, format).map_err(of_event)?;
+                    let of = PlannedSide { side, number, role };
+                    let part = plan_part(&mut plan, of, format).map_err(of_event)?;
                     planned.push(PairRole { part, role: event });
                 }
             }

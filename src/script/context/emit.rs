@@ -277,8 +277,7 @@ impl RunContext {
         let Some(event) = self.roles.get(slot.ev as usize).cloned() else { return };
         let mut line = Vec::new();
         self.texts.push(&mut line, slot.ev as usize, &event, raw);
-        let comm = slot.name_behind(raw);
-        let comm = comm.unwrap_or_else(|| self.comm_of(slot.tid, slot.cpu.into()));
+        let comm = self.comm_of_event(slot, raw);
         let (comm, line) =
             (String::from_utf8_lossy(until_nul(&comm)), String::from_utf8_lossy(&line));
         let text = format!("in {} {} [{:03}] {}: {line}", comm, slot.tid, slot.cpu, event.name);

@@ -41,7 +41,7 @@ pub(in crate::script) unsafe extern "C" fn own_comm(
     // SAFETY: the context is alive and the slot is valid, as this function requires.
     let (inner, event) = unsafe { borrowed(context, slot) };
     enter(inner, |context| {
-        context.comm = context.comm_of_event(&event);
+        context.comm = context.comm_of_event(event.slot, event.raw);
         context.comm.as_ptr()
     })
 }

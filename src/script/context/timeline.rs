@@ -107,7 +107,7 @@ impl RunContext {
     fn tap_into(&mut self, tap: &mut TimelineTap, slot: &Slot, raw: &[u8], chain: &[u64]) {
         self.tapped = slot.ev;
         let Some(role) = tap.roles.get(slot.ev as usize) else { return };
-        let comm = slot.name_behind(raw).unwrap_or_else(|| self.comm_of_slot(slot));
+        let comm = self.comm_of_event(slot, raw);
         let common_pid = role.common_pid.and_then(|at| raw.get(at..at + 4));
         let common_pid = common_pid.map_or(slot.tid, |bytes| read_bits(bytes, false) as u32);
         let mut fields: Vec<(usize, Value<'_>)> = std::mem::take(&mut tap.values);

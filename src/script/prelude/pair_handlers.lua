@@ -187,7 +187,7 @@ local function finish_handler(side, plan)
   if plan.sums then up.add = adder(side, plan) end
   if side.same then up.same = compiled({ side.same }, side) end
   local list = concat(columns, ", ")
-  local with_delay = #columns > 0 and "delay, " .. list or "delay"
+  local with_delay = concat({ "delay", unpack(columns) }, ", ")
   return handler(side, FINISH, {
     counted = plan.nested and "up_nested.single()" or "",
     paired = plan.nested and "up_nested.pairs = up_nested.pairs + 1" or "",

@@ -21,9 +21,7 @@ use crate::bpf::pair::{EndedThread, PairMaps, PairPart, PairedEvent, end_program
 use crate::bpf::task_scope::TaskScope;
 use crate::event::kind::Event;
 use crate::source::written_pairs::WrittenSide;
-use crate::sys::bpf::{
-    BpfMap, BpfMapType, CountTable, MeasuredRuns, OutputArray, cpu_numbers, possible_cpus,
-};
+use crate::sys::bpf::{BpfMap, BpfMapType, CountTable, MeasuredRuns, OutputArray, possible_cpus};
 use crate::sys::machine::{is_linux_since, memory_bytes};
 use crate::sys::refusal::Refusal;
 
@@ -266,7 +264,7 @@ impl OpenPairs {
             counters: BpfMap::create(BpfMapType::PerCpuArray, counters, 2)?,
             counts: [PairCounts::default(); 2],
             undefined: BpfMap::create(BpfMapType::PerCpuArray, 8, 1)?,
-            records: layout.long.map(|_| output_array()).transpose()?,
+            records: layout.long.map(|_| OutputArray::create()).transpose()?.map(Arc::new),
             scope,
             programs: Vec::new(),
         };
@@ -352,13 +350,6 @@ impl OpenPairs {
         }
         Ok(counts)
     }
-}
-
-/// Returns an array for one perf event of each CPU.
-fn output_array() -> Result<Arc<OutputArray>, Refusal> {
-    let cpus = cpu_numbers().map_err(|why| refused_by(&why))?;
-    let map = Arc::new(BpfMap::create(BpfMapType::PerfEventArray, 4, cpus)?);
-    Ok(Arc::new(OutputArray { map, entries: 0..cpus as u32, link: None }))
 }
 
 /// Returns the number of starts for which a map has room, on a machine with this memory; each has

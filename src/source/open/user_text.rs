@@ -17,8 +17,7 @@ use crate::decode::format::Format;
 use crate::event::filter::BoundFilter;
 use crate::source::request::Opening;
 use crate::sys::attr::{Attr, EVERY_TASK, PerfTarget};
-use crate::sys::bpf::{BpfMap, BpfMapType, BpfProgram, BpfProgramType, OutputArray, cpu_numbers};
-use crate::sys::errno::errno;
+use crate::sys::bpf::{BpfMap, BpfMapType, BpfProgram, BpfProgramType, OutputArray};
 use crate::sys::perf::PerfEvent;
 use crate::sys::refusal::{Refusal, RefusedCall};
 
@@ -91,18 +90,15 @@ impl SharedMaps {
         own: &[i32],
         filter: &[BoundFilter],
     ) -> Result<(BpfProgram, OutputArray), Refusal> {
-        let refused = |errno| Refusal::new("BPF", RefusedCall::Bpf(""), errno);
-        let cpus = cpu_numbers().map_err(|why| refused(errno(&why)))?;
-        let events = BpfMap::create(BpfMapType::PerfEventArray, 4, cpus)?;
+        let events = OutputArray::create()?;
         let (scratch, counts) = (self.scratch.number(), self.counts.number());
-        let maps = UserTextMaps { scratch, counts, events: events.number() };
+        let maps = UserTextMaps { scratch, counts, events: events.map.number() };
         let code = record.program(maps, own, |code, fail| {
             filter.iter().for_each(|part| part.assemble(code, fail));
         });
-        let code = code.ok_or_else(|| refused(libc::E2BIG))?;
-        let program = BpfProgram::load(BpfProgramType::Tracepoint, &code)?;
-        let (map, entries) = (Arc::new(events), 0..cpus as u32);
-        Ok((program, OutputArray { map, entries, link: None }))
+        let too_large = || Refusal::new("BPF", RefusedCall::Bpf(""), libc::E2BIG);
+        let program = BpfProgram::load(BpfProgramType::Tracepoint, &code.ok_or_else(too_large)?)?;
+        Ok((program, events))
     }
 }
 

@@ -5,7 +5,9 @@ use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use super::{BpfLink, BpfMap};
+use super::{BpfLink, BpfMap, BpfMapType, cpu_numbers};
+use crate::sys::errno::errno;
+use crate::sys::refusal::{Refusal, RefusedCall};
 
 /// Entries of an array of perf events, one per CPU, to which BPF programs write. They are removed
 /// when this is dropped: an event does not end while it has one.
@@ -20,6 +22,17 @@ pub struct OutputArray {
 }
 
 impl OutputArray {
+    /// Creates an array for one event of each CPU.
+    ///
+    /// # Errors
+    /// The number of CPUs cannot be read, or the kernel refuses the map.
+    pub fn create() -> Result<OutputArray, Refusal> {
+        let refused = |why| Refusal::new("BPF", RefusedCall::Bpf(""), errno(&why));
+        let cpus = cpu_numbers().map_err(refused)?;
+        let map = Arc::new(BpfMap::create(BpfMapType::PerfEventArray, 4, cpus)?);
+        Ok(OutputArray { map, entries: 0..cpus as u32, link: None })
+    }
+
     /// Sets the event of a CPU.
     ///
     /// # Errors

@@ -67,7 +67,7 @@ fn declare(spec: &Value, shared: &AggregateSettings) -> Checked<NewAggregate> {
 
 struct PendingBody {
     pending: SharedAggregate<Pending>,
-    /// Whether the coverage has its counts.
+    /// Whether the coverage includes its counts.
     is_counted: bool,
 }
 
