@@ -96,7 +96,8 @@ function running.watch(ended)
 end
 
 --- Adds the stays of tasks to `times`, a latency with the columns of the thread and its name, and
---- to the histogram `spread`. A stay that began before the run is not added.
+--- to the histogram `spread`. A stay that began before the run is not added; one without an event
+--- of the switch to the task counts as unmatched.
 ---@param times perilune.Latency
 ---@param spread perilune.Hist
 function running.measure(times, spread)
@@ -109,7 +110,7 @@ function running.measure(times, spread)
   end
   times:between({ comes, where = "next_pid != 0", same = "next_pid" },
     { leaves, where = "prev_pid != 0", same = "prev_pid", rows = { "prev_pid", "prev_comm" } }, {
-    key = "_cpu", histogram = { spread },
+    key = "_cpu", strict = true, histogram = { spread },
     records = function()
       local on_leaving, on_coming = follow(ended)
       return { { leaves, on_leaving }, { comes, on_coming } }

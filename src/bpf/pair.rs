@@ -130,6 +130,10 @@ pub struct PairFinish {
     pub counts: Vec<PairCount>,
     /// Counts of ends without a start.
     pub singles: Vec<PairCount>,
+    /// Whether an end without its start is counted ([`PairCounter::Startless`]): one whose start
+    /// has another value of `same`, or one without a start that is not the first event of its key.
+    /// The layout must be in place.
+    pub strict: bool,
     /// The delays that are also written as records.
     pub long: Option<LongPairs>,
 }

@@ -49,6 +49,10 @@ error "this file describes the API to editors and checkers; it cannot be require
 --- before a start. With `threads`, the events of one key must not happen on two CPUs at once.
 ---@field drops? perilune.PairSide
 ---@field longer? number nanoseconds; shorter delays and this one are not added
+--- An end without its start is unmatched: one whose start has another value of `same`, or one whose
+--- key has no start and had an event before. A delay that ends with the first event of a key may
+--- have begun before the run. Keys are threads or CPUs; handlers of `records` call `unmatched()`.
+---@field strict? boolean
 ---@field age? number nanoseconds after which a start is dropped
 --- Of a latency: the delays are also added to it, with these columns.
 ---@field histogram? { [1]: perilune.Hist, columns?: integer[] }

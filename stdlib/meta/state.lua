@@ -120,7 +120,7 @@ local h = {}
 ---@param how? perilune.Window
 function h:between(from, to, how) end
 
---- Counts a state as unmatched: its beginning or end has no record. A `pending` counts its own.
+--- Counts a state as unmatched: its beginning or end has no event. A `pending` counts its own.
 ---
 ---     if task[e._cpu] ~= e.prev_pid then unmatched() end
 function unmatched() end

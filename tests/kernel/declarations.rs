@@ -108,6 +108,10 @@ const MISTAKES: &[(&str, &str)] = &[
         "between has no option 'row'; did you mean 'rows'?",
     ),
     (
+        "times:between(enter, exit, { key = \"_tid\", rows = { \"id\" }, strict = true })",
+        "between: strict needs records = function(open) … end",
+    ),
+    (
         "times:between(enter, exit, { key = \"_tid\", rows = { \"id\" }, sums = { \"1\" } })",
         "between has no option 'sums'",
     ),

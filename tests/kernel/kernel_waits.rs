@@ -7,11 +7,11 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::counting::can_count;
+use crate::counting::{can_count, usual_refusal};
 use crate::functions::Program;
 use crate::live::{live_tests, skip_anywhere};
 use crate::load::{self, Load};
-use crate::paired::{is_exact, start};
+use crate::paired::{is_exact, run_briefly, start};
 use crate::scheduling::{SOURCE, sum, watch};
 use crate::tool::{Run, Tool};
 
@@ -95,6 +95,13 @@ fn waits_are_the_same_in_both_places() {
 }
 
 fn stays_are_the_same_in_both_places() {
+    let own = std::process::id().to_string();
+    for scope in [&[][..], &["-p", &own]] {
+        let (code, said) = run_briefly(&[&["cpudist"], scope].concat());
+        assert_eq!(code, Some(0), "{said}");
+        let is_counted = said.contains("sched:sched_switch: counted in the kernel");
+        assert_eq!(is_counted, usual_refusal().is_none(), "{scope:?}: {said}");
+    }
     are_equal("cpudist", "comm", "queue", 50);
     are_equal("cpudist", "comm", "spins", 4);
     are_equal("cpudist", "comm", "exits", 20);

@@ -83,6 +83,7 @@ impl Expressions {
             longer_ns: (self.n % 5 > 2).then_some(1 << 20),
             counts: self.count(1, &[1]),
             singles: if self.n % 2 == 1 { self.count(2, &[]) } else { Vec::new() },
+            strict: self.n % 4 > 1,
             long: self.writes.then(|| LongPairs { than_ns: 1 << 30, copied: self.copied(2) }),
         };
         let drop = PairDrop { last: self.n.is_multiple_of(2).then(|| self.node()) };

@@ -14,7 +14,7 @@ use perilune::bpf::bucket::{self, BUCKETS};
 use perilune::bpf::count::{CountLayout, CountedEvent, NO_TABLE};
 use perilune::bpf::integer::{IntegerNode, IntegerOperator, IntegerWidth};
 use perilune::bpf::key::{KeyPart, KeyShape, PartShape};
-use perilune::bpf::pair::layout::PairLayout;
+use perilune::bpf::pair::layout::{PairCounter, PairLayout};
 use perilune::bpf::pair::{
     EndedThread, PairCount, PairDrop, PairFinish, PairPart, PairStart, PairedEvent, RowPart,
     end_program,
@@ -49,7 +49,12 @@ struct Variant {
     longer_ns: Option<i64>,
     /// Whether a start does not replace an earlier one.
     once: bool,
+    /// Whether an end without its start is counted, unless it is the first event of its thread.
+    strict: bool,
 }
+
+/// Pairs by thread.
+const BY_THREAD: Variant = Variant { by_thread: true, longer_ns: None, once: false, strict: false };
 
 /// The pairs of `syscalls`: by thread or pointer, of one number, with counts of errors, of starts
 /// without an end and of ends without a start.
@@ -91,6 +96,7 @@ fn pairs(variant: Variant) -> (PairLayout, PairedEvent, PairedEvent) {
         longer_ns: variant.longer_ns,
         counts: vec![count(0, is_error, vec![field(ID), field(RET), IntegerNode::Thread])],
         singles: vec![count(2, began, vec![quotient])],
+        strict: variant.strict,
         long: None,
     };
     let number = |words: usize| KeyShape { parts: vec![PartShape::INTEGER; words] };
@@ -117,13 +123,14 @@ fn dropping(start: &PairedEvent) -> PairedEvent {
 #[test]
 fn random_events_have_the_rows_and_counters_of_a_model() {
     let mut random = Random(0x1234_5678_9abc_def1);
-    for (by_thread, longer_ns, once) in [
-        (true, None, false),
-        (false, None, true),
-        (true, Some(100_000), true),
-        (false, Some(1 << 40), false),
+    for (by_thread, longer_ns, once, strict) in [
+        (true, None, false, true),
+        (false, None, true, false),
+        (true, Some(100_000), true, false),
+        (false, Some(1 << 40), false, false),
+        (true, Some(1 << 40), false, true),
     ] {
-        let variant = Variant { by_thread, longer_ns, once };
+        let variant = Variant { by_thread, longer_ns, once, strict };
         let (layout, start, finish) = pairs(variant);
         let machine = Machine::new(&layout, usize::MAX, usize::MAX);
         let programs = [&start, &finish, &dropping(&start)].map(|event| machine.load(event));
@@ -157,7 +164,7 @@ fn random_events_have_the_rows_and_counters_of_a_model() {
                     &programs[2]
                 }
                 _ => {
-                    expected.finish(key, &at, longer_ns);
+                    expected.finish(key, &at, variant);
                     &programs[1]
                 }
             };
@@ -171,6 +178,7 @@ fn random_events_have_the_rows_and_counters_of_a_model() {
         counters.push(if once { "joint" } else { "unmatched" });
         counters.extend(longer_ns.is_none().then_some("disordered"));
         counters.extend(by_thread.then_some("exited"));
+        counters.extend(strict.then_some("startless"));
         let missing = counters.iter().find(|name| !expected.counters.contains_key(**name));
         assert_eq!(missing, None, "{variant:?}");
         assert_eq!(found.counters, expected.counters, "{variant:?}");
@@ -182,8 +190,30 @@ fn random_events_have_the_rows_and_counters_of_a_model() {
 }
 
 #[test]
+fn an_end_without_its_start_counts_unless_it_is_the_first_event() {
+    let (layout, start, finish) = pairs(Variant { strict: true, ..BY_THREAD });
+    let machine = Machine::new(&layout, usize::MAX, usize::MAX);
+    machine.use_table(0);
+    let (start, finish) = (machine.load(&start), machine.load(&finish));
+    let startless = |events: &[(&[u8], i64)]| {
+        for (n, (program, id)) in events.iter().enumerate() {
+            let (time, id) = (100 + n as i64, *id);
+            let at = Happening { kind: 0, time, thread: 8, cpu: 1, id, ret: 0, pointer: 0 };
+            machine.run(program, &at.record(), at.time, at.thread, at.cpu);
+        }
+        machine.maps(|maps| maps.counters[0][PairCounter::Startless as usize])
+    };
+    assert_eq!(startless(&[(&finish, 1)]), 0, "it may have begun before");
+    assert_eq!(startless(&[(&finish, 1)]), 1);
+    assert_eq!(startless(&[(&start, 1), (&finish, 1)]), 1);
+    assert_eq!(startless(&[(&finish, 1), (&finish, 2)]), 3);
+    assert_eq!(startless(&[(&start, 1), (&finish, 2)]), 4, "another value");
+    assert_eq!(startless(&[(&start, 2), (&finish, 2)]), 4);
+}
+
+#[test]
 fn sums_of_delays_have_128_bits() {
-    let (layout, start, finish) = pairs(Variant { by_thread: true, longer_ns: None, once: false });
+    let (layout, start, finish) = pairs(BY_THREAD);
     let machine = Machine::new(&layout, usize::MAX, usize::MAX);
     let programs = [&start, &finish].map(|event| machine.load(event));
     const DELAY: i64 = i64::MAX - 10;
@@ -204,7 +234,7 @@ fn sums_of_delays_have_128_bits() {
 
 #[test]
 fn nothing_is_paired_before_the_table_is_set() {
-    let (layout, start, finish) = pairs(Variant { by_thread: true, longer_ns: None, once: false });
+    let (layout, start, finish) = pairs(BY_THREAD);
     let machine = Machine::new(&layout, usize::MAX, usize::MAX);
     machine.use_table(NO_TABLE);
     for (n, at) in load(&mut Random(99), 100).iter().enumerate() {
@@ -217,7 +247,7 @@ fn nothing_is_paired_before_the_table_is_set() {
 
 #[test]
 fn what_has_no_room_is_counted() {
-    let (layout, start, finish) = pairs(Variant { by_thread: false, longer_ns: None, once: false });
+    let (layout, start, finish) = pairs(Variant { by_thread: false, ..BY_THREAD });
     // Room for three starts and four rows.
     let machine = Machine::new(&layout, 3, 4);
     machine.use_table(1);

@@ -96,10 +96,12 @@ pub enum PairCounter {
     Joint,
     /// Long delays whose record the kernel refused, except for a full ring.
     Unwritten,
+    /// Ends without their start, as [`super::PairFinish::strict`] defines them.
+    Startless,
 }
 
 /// All counters, in the order of their words.
-pub const PAIR_COUNTERS: [PairCounter; 11] = [
+pub const PAIR_COUNTERS: [PairCounter; 12] = [
     PairCounter::Starts,
     PairCounter::Unmatched,
     PairCounter::Evicted,
@@ -111,6 +113,7 @@ pub const PAIR_COUNTERS: [PairCounter; 11] = [
     PairCounter::Dropped,
     PairCounter::Joint,
     PairCounter::Unwritten,
+    PairCounter::Startless,
 ];
 
 impl PairCounter {

@@ -78,11 +78,7 @@ impl PairWriter<'_> {
         self.code.place(insert);
         self.code.call(BpfHelper::TimeNs);
         self.code.store(AccessSize::B8, R10, at, R0);
-        self.start_arguments();
-        self.code.copy(R3, R10);
-        self.code.add_constant(R3, at.into());
-        self.code.set(R4, 0);
-        self.code.call(BpfHelper::MapUpdate);
+        self.put_start();
         self.code.jump_if(JumpIf::Equal, R0, 0, stored);
         self.increment(PairCounter::Evicted);
         self.code.place(stored);
@@ -140,17 +136,17 @@ impl PairWriter<'_> {
             return self.add_value(value, finish);
         }
         let (stack, end) = (self.stack, self.end);
-        let [single, unrecorded] = [(); 2].map(|()| self.code.label());
-        self.take_start(single, finish.has_delay());
+        let [unknown, ended, different, unrecorded] = [(); 4].map(|()| self.code.label());
+        self.take_start(unknown, ended, finish.has_delay());
+        if let Some((node, kept)) = &finish.same {
+            ExpressionWriter::new(self.code).value(node)?;
+            self.code.load(AccessSize::B8, R2, R10, self.kept_at(*kept)?);
+            self.code.jump_if_register(JumpIf::Unequal, R1, R2, different);
+        }
         if let Some(longer) = finish.longer_ns {
             self.code.load(AccessSize::B8, R1, R10, stack.delay);
             self.code.set_long(R2, longer.cast_unsigned());
             self.code.jump_if_register(JumpIf::SignedLessEqual, R1, R2, unrecorded);
-        }
-        if let Some((node, kept)) = &finish.same {
-            ExpressionWriter::new(self.code).value(node)?;
-            self.code.load(AccessSize::B8, R2, R10, self.kept_at(*kept)?);
-            self.code.jump_if_register(JumpIf::Unequal, R1, R2, unrecorded);
         }
         match &finish.row {
             Some(row) => self.add_ordered(row)?,
@@ -161,17 +157,42 @@ impl PairWriter<'_> {
             self.write_long(long)?;
         }
         self.code.jump(end);
-        // The verifier refuses instructions that nothing leads to.
+        // The verifier refuses unreachable instructions.
+        if finish.same.is_some() {
+            self.code.place(different);
+            if finish.strict {
+                self.increment(PairCounter::Startless);
+            }
+        }
         if finish.longer_ns.is_some() || finish.same.is_some() {
             self.code.place(unrecorded);
             self.increment(PairCounter::Unrecorded);
             self.code.jump(end);
         }
-        self.code.place(single);
+        self.begin_single(finish, unknown, ended);
         if counts_singles {
             self.increment(PairCounter::Singles);
         }
         self.counts(&finish.singles)
+    }
+
+    /// Begins the part for ends without a start. With `strict`, the end of an `unknown` key stores
+    /// a start that has ended, so that the next end counts.
+    fn begin_single(&mut self, finish: &PairFinish, unknown: Label, ended: Label) {
+        let single = self.code.label();
+        self.code.place(unknown);
+        if finish.strict {
+            for word in (0..self.layout.start_bytes()).step_by(WORD) {
+                self.code.store_constant(AccessSize::B8, R10, self.stack.start + word as i16, 0);
+            }
+            self.put_start();
+            self.code.jump(single);
+        }
+        self.code.place(ended);
+        if finish.strict {
+            self.increment(PairCounter::Startless);
+        }
+        self.code.place(single);
     }
 
     /// Adds the delay on the stack to its row, unless it is negative.
@@ -213,13 +234,14 @@ impl PairWriter<'_> {
     }
 
     /// Copies the start to the stack, removes it, and computes the delay if there is one. Jumps to
-    /// `single` without a start.
-    fn take_start(&mut self, single: Label, has_delay: bool) {
+    /// `unknown` if the map has no start of the key, and to `ended` if the last one has ended or
+    /// was dropped.
+    fn take_start(&mut self, unknown: Label, ended: Label, has_delay: bool) {
         let stack = self.stack;
         self.find_start();
-        self.code.jump_if(JumpIf::Equal, R0, 0, single);
+        self.code.jump_if(JumpIf::Equal, R0, 0, unknown);
         self.code.load(AccessSize::B8, R1, R0, 0);
-        self.code.jump_if(JumpIf::Equal, R1, 0, single);
+        self.code.jump_if(JumpIf::Equal, R1, 0, ended);
         if self.layout.long.is_some() {
             self.code.store(AccessSize::B8, R10, stack.start, R1);
         }
@@ -237,7 +259,7 @@ impl PairWriter<'_> {
         } else {
             self.remove_start();
             // Another CPU has removed it.
-            self.code.jump_if(JumpIf::Unequal, R0, 0, single);
+            self.code.jump_if(JumpIf::Unequal, R0, 0, unknown);
         }
     }
 
@@ -245,6 +267,15 @@ impl PairWriter<'_> {
     pub(super) fn find_start(&mut self) {
         self.start_arguments();
         self.code.call(BpfHelper::MapLookup);
+    }
+
+    /// Stores the key and the start that are on the stack; R0 is 0 if there was room.
+    fn put_start(&mut self) {
+        self.start_arguments();
+        self.code.copy(R3, R10);
+        self.code.add_constant(R3, self.stack.start.into());
+        self.code.set(R4, 0);
+        self.code.call(BpfHelper::MapUpdate);
     }
 
     /// Removes the start of the key on the stack; R0 is 0 if there was one.

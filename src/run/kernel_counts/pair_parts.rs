@@ -86,7 +86,9 @@ impl PairPlan<'_> {
         let value = side.value.as_ref().map(|text| unsigned(text, format)).transpose()?;
         let long = self.declared.than_ns.zip(self.copied(of, format)?);
         let long = long.map(|(than_ns, copied)| LongPairs { than_ns, copied });
-        Ok(PairPart::Finish(PairFinish { value, same, row, longer_ns, counts, singles, long }))
+        let strict = self.declared.strict;
+        let finish = PairFinish { value, same, row, longer_ns, counts, singles, strict, long };
+        Ok(PairPart::Finish(finish))
     }
 
     /// Returns the number of columns that are not sums.

@@ -119,12 +119,15 @@ impl CountPlan<'_> {
         let all_tasks = self.roles[index].sampling.all_tasks;
         let watched = task.as_ref().filter(|_| self.source.tasks.is_some());
         let counts_singles = declared.counts.iter().any(|count| count.of == PairMoment::Single);
+        let needs_start = !counts_singles && !declared.strict;
         let mut role = self.event(index, |format| {
             let scoped = match watched {
-                Some(task) if is_start => ScopedTask::About(integer(task, format)?),
+                Some(task) if is_start || declared.strict => {
+                    ScopedTask::About(integer(task, format)?)
+                }
                 // There is a start only if its task is watched.
-                Some(task) if is_of(task, side) && !counts_singles => ScopedTask::Any,
-                None if all_tasks && !is_start && !counts_singles => ScopedTask::Any,
+                Some(task) if is_of(task, side) && needs_start => ScopedTask::Any,
+                None if all_tasks && !is_start && needs_start => ScopedTask::Any,
                 _ => ScopedTask::Current,
             };
             let key = side.keys.iter().map(|text| part(text, format)).collect::<Result<_, _>>()?;
@@ -171,6 +174,9 @@ impl PairPlan<'_> {
         }
         self.layout.in_place =
             is_by_cpu || self.declared.threads && (self.removes_ended || all(IntegerNode::Thread));
+        if self.declared.strict && !self.layout.in_place {
+            return Err("`strict` needs the CPU or the thread as the key".to_owned());
+        }
         for key in keys {
             self.layout.pair = shape(&self.layout.pair, KeyShape::of(key))?;
         }

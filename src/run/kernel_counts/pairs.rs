@@ -200,7 +200,7 @@ impl MeasuredPairs {
         let before = std::mem::replace(&mut self.counts, counts);
         let since = |counter| counts.of(counter).saturating_sub(before.of(counter));
         let dropped = PendingLosses {
-            unmatched: since(C::Unmatched),
+            unmatched: since(C::Unmatched) + since(C::Startless),
             unsafe_: 0,
             exited: since(C::Exited),
             evicted: since(C::Evicted),
@@ -208,7 +208,8 @@ impl MeasuredPairs {
         let ended = [C::Unmatched, C::Evicted, C::Exited, C::Unrecorded, C::Dropped];
         let ended = ended.map(|c| counts.of(c)).iter().sum::<u64>() + self.recorded;
         let losses = PairLosses {
-            starts: since(C::Starts),
+            // An end without its start had one, which is missing.
+            starts: since(C::Starts) + since(C::Startless),
             dropped,
             open: counts.of(C::Starts).saturating_sub(ended),
             disordered: since(C::Disordered),

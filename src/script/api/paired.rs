@@ -86,6 +86,7 @@ fn read(of: &Table, aggregates: &Aggregates) -> mlua::Result<DeclaredPairs> {
         fields: fields.collect(),
         counts: counts.collect::<mlua::Result<_>>()?,
         threads: of.get("threads")?,
+        strict: of.get("strict")?,
         longer_ns: of.get::<Option<f64>>("longer")?.map(|ns| ns as i64),
         than_ns: of.get::<Option<f64>>("than")?.map(|ns| ns.floor() as i64),
         room: of.get("room")?,

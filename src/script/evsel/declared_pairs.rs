@@ -26,6 +26,8 @@ pub struct DeclaredPairs {
     pub counts: Vec<DeclaredPairCount>,
     /// Whether keys are threads.
     pub threads: bool,
+    /// Whether an end without its start is unmatched, unless it is the first event of its key.
+    pub strict: bool,
     /// Nanoseconds; delays of at most this are not added.
     pub longer_ns: Option<i64>,
     /// Nanoseconds; a handler takes the pairs whose delay is longer. None without `than`.

@@ -14,7 +14,8 @@ local rawget, tonumber, type, unpack = rawget, tonumber, type, unpack
 local concat = table.concat
 
 -- The options of pairs, and those of a latency or a kv.
-local OPTIONS = "key same rows room threads drops longer age counts nested records pair needs keep "
+local OPTIONS = "key same rows room threads drops longer age counts nested records strict pair "
+  .. "needs keep "
 local OF_LATENCY, OF_KV = OPTIONS .. "histogram than", OPTIONS .. "sums starts"
 
 --- Sets the types of the sums of sides. Raises an error for a sum of text.
@@ -94,6 +95,7 @@ local function declare_pairs(plan, starts, finishes, drops, of)
       add({ entry = entry_of(own[1]) }, own[2])
     end
   else
+    if of.strict then error("between: strict needs records = function(open) … end", 0) end
     -- An event of both sides is an end before it is a start.
     for _, side in ipairs(finishes) do add(side, finish_handler(side, plan)) end
     for _, side in ipairs(drops) do add(side, drop_handler(side, plan)) end
@@ -103,7 +105,8 @@ local function declare_pairs(plan, starts, finishes, drops, of)
     target = plan.target, sums = plan.sums, adds_starts = plan.adds_starts,
     open = plan.open, starts = starts, finishes = finishes, drops = drops,
     present = plan.present, fields = fields, counts = plan.counts,
-    threads = of.threads and true or false, longer = plan.longer, nested = of.nested,
+    threads = of.threads and true or false, strict = of.strict and true or false,
+    longer = plan.longer, nested = of.nested,
     histogram = plan.histogram, room = of.room, than = plan.than,
     needs = (of.pair or of.records) and of.needs
       or of.pair and not plan.than and "a handler takes the pairs"

@@ -6,7 +6,7 @@ use perilune::bpf::bucket;
 use perilune::bpf::pair::layout::PairCounter;
 
 use super::machine::Maps;
-use super::{EXEC, EXIT};
+use super::{EXEC, EXIT, Variant};
 
 /// A random number generator with a fixed seed.
 pub(super) struct Random(pub(super) u64);
@@ -106,10 +106,13 @@ impl Expected {
         }
     }
 
-    pub(super) fn finish(&mut self, key: u64, at: &Happening, longer_ns: Option<i64>) {
+    pub(super) fn finish(&mut self, key: u64, at: &Happening, of: Variant) {
         let id = at.id.cast_unsigned();
         let Some((time, started, cpu)) = self.open.remove(&key) else {
             self.add("singles");
+            if of.strict && !self.known.insert(key) {
+                self.add("startless");
+            }
             if at.id == EXEC {
                 let quotient = id.checked_div(at.ret.cast_unsigned());
                 if quotient.is_none() {
@@ -120,7 +123,10 @@ impl Expected {
             return;
         };
         let delay = at.time - time;
-        if longer_ns.is_some_and(|longer| delay <= longer) || started != at.id {
+        if of.strict && started != at.id {
+            self.add("startless");
+        }
+        if of.longer_ns.is_some_and(|longer| delay <= longer) || started != at.id {
             return self.add("unrecorded");
         }
         let Ok(delay) = u64::try_from(delay) else {
@@ -177,6 +183,7 @@ pub(super) fn found(maps: &Maps) -> Expected {
         ("unrecorded", PairCounter::Unrecorded),
         ("dropped", PairCounter::Dropped),
         ("joint", PairCounter::Joint),
+        ("startless", PairCounter::Startless),
     ];
     let counted = |counter| maps.counters[0][counter as usize] + maps.counters[1][counter as usize];
     let counters = counters.map(|(name, counter)| (name, counted(counter)));
