@@ -22,11 +22,6 @@ function m.init(opt)
   local columns = { { "device", device }, { "operation", block.kind } }
   local spread = hist.log2 { columns[1], columns[2], title = "latency", unit = "ns",
     metric = "none" }
-  local add, times = delays.table(opt, columns)
-  block.measure_requests(opt, times, spread, function(request, e)
-    local delay, dev = request.delay, e.dev
-    spread:add(delay, dev, request.column2)
-    add(request, e, delay, dev, request.column2)
-  end)
+  block.measure_requests(opt, latency(columns), spread, delays.beside(opt))
 end
 return m

@@ -7,7 +7,8 @@
 -- With --than, a call of a descriptor has `file_now`, the file that the descriptor is when the line
 -- is printed, and the common calls have their flags, operations and signals by name. System calls
 -- of 32-bit programs have other numbers and are shown with the names of 64-bit calls.
--- Without --than and --heatmap, the kernel measures if it can: no record is written then.
+-- Without --detail, --heatmap and --max-age, the kernel measures if it can, and writes records only
+-- of calls that are longer than --than.
 --   perilune syscalls
 --   perilune syscalls -p 1234 --than 10ms --perins
 --   perilune syscalls --only 'fsync,*sync,futex' --than 1ms

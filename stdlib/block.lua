@@ -1,5 +1,5 @@
 --- Block devices and the requests to them: kinds, filters and places.
-local still_open = require "still_open"
+local delays, still_open = require "delays", require "still_open"
 
 local block = {}
 
@@ -45,25 +45,28 @@ function block.watch(opt, event, all_tasks, optional)
 end
 
 --- Adds the times from issue to completion of requests to `times`, a latency, and to `spread`, a
---- histogram, both with the columns device and operation. From records, calls
---- `ended(request, e)` instead: `e` is the completion, `request.column2` the kind.
+--- histogram, both with the columns device and operation. `long`, if given, takes the requests: all
+--- of them from records, those longer than `opt.than` if the kernel measures.
 ---@param times perilune.Latency
 ---@param spread perilune.Hist
----@param ended fun(request: perilune.State, e: perilune.Record)
-function block.measure_requests(opt, times, spread, ended)
+---@param long? fun(start: perilune.State, e: perilune.Sample, delay: number, ...: any)
+function block.measure_requests(opt, times, spread, long)
   local issue = assert(block.watch(opt, "block:block_rq_issue"))
   local complete = assert(block.watch(opt, "block:block_rq_complete", true))
   -- The driver returns it, and it is issued again.
   local requeue = block.watch(opt, "block:block_rq_requeue", true, true)
   times:between({ issue, rows = { [2] = "rwbs[0]" } }, { complete, rows = { "dev" } }, {
-    key = { "dev", "sector" }, histogram = { spread, columns = { 1, 2 } },
-    drops = requeue, keep = opt.than,
-    needs = (opt.than or opt.heatmap) and "--than and --heatmap need records" or nil,
+    key = { "dev", "sector" }, histogram = { spread, columns = { 1, 2 } }, drops = requeue,
+    keep = opt.than ~= nil, needs = delays.needs_records(opt), pair = long, than = opt.than,
     records = function(requests)
       local place, kind = block.places(), expr_of("rwbs[0]", issue, "number")
       local function completed(e)
         local request = requests:close(place(e.dev, e.sector), e)
-        if request then ended(request, e) end
+        if not request then return end
+        local delay, dev, letter = request.delay, e.dev, request.column2
+        spread:add(delay, dev, letter)
+        times:add(delay, dev, letter)
+        if long then long(request, e, delay, dev, letter) end
       end
       local function issued(e) requests:open(place(e.dev, e.sector), e, kind(e)) end
       local handlers = { { complete, completed }, { issue, issued } } ---@type table[]

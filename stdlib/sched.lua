@@ -153,8 +153,7 @@ function sched.measure_waits(opt, times, ended, long, needs)
     { leaves, key = "prev_pid", rows = { [3] = tostring(PREEMPTED) },
       where = ("prev_pid != 0 && !(prev_state & %d)"):format(sched.ASLEEP) },
   }, { comes, key = "next_pid", where = "next_pid != 0", rows = { "next_pid", "next_comm" } }, {
-    threads = true, keep = opt.than, needs = needs, pair = long,
-    than = not needs and long and opt.than or nil,
+    threads = true, keep = opt.than, needs = needs, pair = long, than = opt.than,
     -- The wait of a wakeup while the task ran.
     drops = { leaves, key = "prev_pid", where = "prev_pid != 0",
       last = ("prev_state & %d"):format(sched.DEAD) },

@@ -45,7 +45,7 @@ local function measure(groups, opt)
     -- The exit of rt_sigreturn has the number -1: it ends its start and is not measured.
     key = "_tid", same = "id", rows = { "_tid", "id" }, threads = true,
     longer = opt.only_than, keep = than, age = opt.max_age, pair = beside,
-    than = not records and than or nil, needs = records,
+    than = than, needs = records,
     counts = {
       { errors, at = "pair", where = "ret < 0 && ret > -4096", key = { "id", "ret" } },
       { unpaired, at = "start", where = ends, key = { "id", "2" } },

@@ -22,14 +22,18 @@ pub enum RecordText {
     },
     /// The name of the task in which the event happens.
     Comm,
-    /// The name of a task in the record, at the place in the lower half of the 4 bytes at
-    /// `location`.
-    DynamicComm {
-        /// Offset of the location in bytes.
-        location: i16,
-        /// Offset from which the place counts.
-        from: i16,
-    },
+    /// A text of at most 15 bytes whose place differs between records; a longer one is cut.
+    Short(TextLocation),
+}
+
+/// Where a record has the place of a text, in the lower half of 4 bytes, and its length with the
+/// NUL, in the upper half.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TextLocation {
+    /// Offset of the 4 bytes.
+    pub at: i16,
+    /// Offset from which the place counts.
+    pub from: i16,
 }
 
 impl RecordText {
@@ -37,7 +41,7 @@ impl RecordText {
     pub fn words(self) -> usize {
         match self {
             RecordText::Field { size, .. } => size.div_ceil(8),
-            RecordText::Comm | RecordText::DynamicComm { .. } => COMM_WORDS,
+            RecordText::Comm | RecordText::Short(_) => COMM_WORDS,
         }
     }
 
@@ -51,15 +55,15 @@ impl RecordText {
                 code.set(R2, 8 * COMM_WORDS as i32);
                 code.call(BpfHelper::CurrentComm);
             }
-            RecordText::DynamicComm { location, from } => {
+            RecordText::Short(location) => {
                 for word in 0..COMM_WORDS as i16 {
                     code.store_constant(AccessSize::B8, base, at + 8 * word, 0);
                 }
                 // A program may not load from a computed place of the record itself.
-                code.load(AccessSize::B4, R1, CONTEXT, location);
+                code.load(AccessSize::B4, R1, CONTEXT, location.at);
                 code.alu_constant(BpfAlu::And, R1, 0xffff);
                 code.copy(R3, CONTEXT);
-                code.add_constant(R3, from.into());
+                code.add_constant(R3, location.from.into());
                 code.add(R3, R1);
                 code.copy(R1, base);
                 code.add_constant(R1, at.into());

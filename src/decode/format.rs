@@ -222,6 +222,12 @@ impl Field {
         })
     }
 
+    /// Returns whether its name ends with `comm`, as those of the names of tasks do; these have at
+    /// most 15 bytes.
+    pub fn is_task_name(&self) -> bool {
+        self.name.ends_with("comm")
+    }
+
     /// Returns the field's fixed part.
     #[inline]
     fn fixed<'a>(&self, raw: &'a [u8]) -> Option<&'a [u8]> {

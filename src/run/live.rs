@@ -301,7 +301,7 @@ fn finish(
     // With ordering, events between the end of `--duration` and the disabling stay in the rings:
     // they are neither handled nor counted as lost.
     let now = live.now().min(schedule.end);
-    live.drain(schedule.end, &mut host);
+    live.drain(counts.end_of_records(schedule.end, live.now()), &mut host);
     let (context, is_drained) = (host.context().clone(), !host.ended() || host.interrupted());
     changes.end(&mut live, &context, &mut host, is_drained);
     let lost_at_end = live.lost(true);

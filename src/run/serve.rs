@@ -277,7 +277,8 @@ impl ServedRun {
         }
         self.served.host.finishing();
         let now = self.live.now().min(self.schedule.end);
-        self.live.drain(self.schedule.end, &mut self.served);
+        let end = self.counts.end_of_records(self.schedule.end, self.live.now());
+        self.live.drain(end, &mut self.served);
         let is_drained = !self.served.host.ended() || self.served.host.interrupted();
         self.changes.end(&mut self.live, &context, &mut self.served, is_drained);
         let lost = self.live.lost(true);

@@ -37,7 +37,7 @@ pub struct WrittenSide {
     pub number: u64,
     /// The number of its tracepoint (`common_type`).
     pub id: u16,
-    /// The size of its record in bytes.
+    /// The size of its record in bytes, rounded up to 8.
     pub bytes: usize,
 }
 

@@ -15,6 +15,7 @@ use serde_json::Value;
 use crate::{
     counting::usual_refusal,
     live::{live_tests, skip_anywhere},
+    long_pairs::{fields, pairs},
     paired::{is_exact, start},
     raw_tracepoints::{attached, by_key},
     tool::{Run, Tool},
@@ -24,6 +25,7 @@ live_tests! {
     each_request_passes_each_stage_once,
     each_request_is_in_the_histogram_of_its_device,
     requests_are_timed_in_the_kernel_as_from_records,
+    slow_requests_are_printed_as_from_records,
     fields_of_requests_are_those_of_records,
     each_request_is_printed_with_the_process_that_made_it,
     a_partition_is_refused_with_the_name_of_its_disk,
@@ -233,6 +235,28 @@ fn requests_are_timed_in_the_kernel_as_from_records() {
             assert!(calls >= BLOCKS as u64, "{kind}: {counted:?}");
         }
     }
+}
+
+fn slow_requests_are_printed_as_from_records() {
+    const BLOCKS: usize = 40;
+    let device = LoopDevice::with_scheduler("none");
+    let (number, own) = (device.number(), std::process::id().to_string());
+    // Every request takes longer.
+    let args = ["biolatency", "--device", &number, "-p", &own, "--than", "1ns"];
+    let tools = ["kernel", "user"].map(|place| start(place, &args));
+    device.use_directly(BLOCKS);
+    let runs = tools.map(Tool::finish);
+    runs.iter().for_each(is_exact);
+    let [written, recorded] = runs.each_ref().map(|run| {
+        let all = pairs(run).into_iter().map(|pair| pair.map(fields));
+        all.collect::<Vec<_>>()
+    });
+    assert!(written.len() >= 2 * BLOCKS, "{:?}", runs[0].objects);
+    assert!(written.iter().flatten().all(|event| event["cmd"] == ""), "{written:?}");
+    assert_eq!(written, recorded);
+    let [timed, by_user] = runs.each_ref().map(|run| by_kind(run, &number));
+    assert_eq!(timed, by_user);
+    assert_eq!(timed.values().map(|(calls, _)| calls).sum::<u64>(), written.len() as u64);
 }
 
 fn fields_of_requests_are_those_of_records() {

@@ -1,6 +1,8 @@
 //! Delays longer than a threshold: the kernel measures all of them, and writes the events of the
 //! long ones only.
 
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -15,11 +17,13 @@ live_tests! {
     only_long_calls_are_written_with_the_fields_of_both_events,
     long_waits_for_a_cpu_have_their_wakeup_and_their_switch,
     each_pair_is_printed_or_lost_where_the_ring_is_full,
+    pairs_are_printed_until_the_programs_stop,
     an_end_by_a_thread_that_ends_has_its_thread,
     a_script_takes_long_pairs_with_their_columns,
     all_declarations_of_an_event_count_it_once,
     a_start_has_the_name_that_its_task_had,
     starts_without_an_end_have_their_text_as_key,
+    short_texts_are_printed_and_long_ones_are_counted,
     pairs_that_programs_cannot_write_need_records,
 }
 
@@ -48,7 +52,7 @@ fn with<'a>(stages: &'a [String], further: &[&'a str]) -> Vec<&'a str> {
 }
 
 /// Returns the printed pairs: start and end.
-fn pairs(run: &Run) -> Vec<[&Value; 2]> {
+pub(crate) fn pairs(run: &Run) -> Vec<[&Value; 2]> {
     let events: Vec<&Value> = run.of("event").collect();
     assert_eq!(events.len() % 2, 0, "{events:?}");
     let pairs: Vec<_> = events.chunks_exact(2).map(|pair| [pair[0], pair[1]]).collect();
@@ -58,8 +62,19 @@ fn pairs(run: &Run) -> Vec<[&Value; 2]> {
     pairs
 }
 
+/// Returns what a run that ends by itself, in this folder, printed.
+fn objects_of(args: &[&str], folder: &Path) -> Vec<Value> {
+    can_count();
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_perilune")).args(args).current_dir(folder).output();
+    let output = output.expect("the built command runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8_lossy(&output.stdout);
+    text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
 /// Returns an event without what differs between two tools that watch the same one.
-fn fields(event: &Value) -> Value {
+pub(crate) fn fields(event: &Value) -> Value {
     let mut fields = event.clone();
     let all = fields.as_object_mut().expect("an event is an object");
     all.retain(|name, _| !["time", "delay_us"].contains(&name.as_str()));
@@ -164,6 +179,26 @@ fn each_pair_is_printed_or_lost_where_the_ring_is_full() {
 }
 
 /// Threads that end while others wait for their CPU: the last switch of a thread is an end.
+fn pairs_are_printed_until_the_programs_stop() {
+    let mut load = Load::new(|| {
+        for _ in 0..100_000 {
+            // SAFETY: takes no argument, changes nothing.
+            unsafe { libc::syscall(libc::SYS_getppid) };
+            std::thread::sleep(Duration::from_micros(50));
+        }
+    });
+    let of = load.pid().to_string();
+    load.start();
+    let args = ["syscalls", "--only", "getppid", "--than", "0.000001us", "--where", "kernel"];
+    let args = [&args[..], &["-p", &of, "--json", "--duration", "600ms"]].concat();
+    let objects = objects_of(&args, Path::new("/"));
+    // Its calls did not end before the run.
+    drop(load);
+    let calls = objects.iter().filter_map(|row| row["calls"].as_u64()).sum::<u64>();
+    let printed = objects.iter().filter(|o| o["event"] == "raw_syscalls:sys_exit").count();
+    assert!(calls > 1000 && calls == printed as u64, "{calls} {printed}");
+}
+
 fn an_end_by_a_thread_that_ends_has_its_thread() {
     const ENDS: usize = 20;
     let load = || {
@@ -272,17 +307,12 @@ fn a_start_has_the_name_that_its_task_had() {
     let (enter, exit) = (event("sys_enter"), event("sys_exit"));
     let args = ["multi-trace", "-k", "_tid", "-e", &enter, "-e", &exit, "--than", "1ns"];
     for place in ["kernel", "user"] {
-        can_count();
-        let output = std::process::Command::new(env!("CARGO_BIN_EXE_perilune"))
-            .args(args)
-            .args(["--where", place, "--json", "--", "sh", "-c", "/bin/true; /bin/true; exit 0"])
-            .output()
-            .expect("the built command runs");
-        let text = String::from_utf8_lossy(&output.stdout);
-        let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let events: Vec<Value> = lines.filter(|line| line["type"] == "event").collect();
+        let command =
+            ["--json", "--where", place, "--", "sh", "-c", "/bin/true; /bin/true; exit 0"];
+        let objects = objects_of(&[&args[..], &command].concat(), Path::new("/"));
+        let events: Vec<_> = objects.iter().filter(|line| line["type"] == "event").collect();
         let names: Vec<&Value> = events.iter().map(|event| &event["comm"]).collect();
-        assert_eq!(names, ["sh", "true", "sh", "true"], "{place}: {text}");
+        assert_eq!(names, ["sh", "true", "sh", "true"], "{place}: {objects:?}");
     }
 }
 
@@ -303,6 +333,28 @@ fn starts_without_an_end_have_their_text_as_key() {
     }
 }
 
+fn short_texts_are_printed_and_long_ones_are_counted() {
+    const SHORT_NAME: &str = "./nap";
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for name in ["nap", "nap_of_long_name"] {
+        std::fs::copy("/bin/sleep", folder.path().join(name)).expect("a program is copied");
+    }
+    let naps = "for n in 1 2 3 4; do ./nap 0.02; ./nap_of_long_name 0.02; ./nap 0.001; done";
+    let events = ["-e", "sched:sched_process_exec", "-e", "sched:sched_process_exit"];
+    let command = ["--json", "--duration", "60s", "--", "/bin/sh", "-c", naps];
+    let args = ["multi-trace", "-k", "_tid", "--than", "15ms", "--where", "kernel"];
+    let objects = objects_of(&[&args[..], &events, &command].concat(), folder.path());
+    let printed = |name: &str| objects.iter().filter(|event| event["filename"] == name).count();
+    assert_eq!(printed("./nap_of_long_name"), 0, "{objects:?}");
+    // A program can be delayed by others.
+    assert!((4..=8).contains(&printed(SHORT_NAME)), "{objects:?}");
+    let calls = objects.iter().filter_map(|row| row["calls"].as_u64()).sum::<u64>();
+    assert!(calls >= 12, "all pairs are in the table: {objects:?}");
+    let last = objects.iter().find(|o| o["type"] == "coverage" && o["final"] == true);
+    let undelivered = last.map(|coverage| &coverage["undelivered"]);
+    assert_eq!(undelivered, Some(&4.into()), "{objects:?}");
+}
+
 fn pairs_that_programs_cannot_write_need_records() {
     can_count();
     let stages = stages(libc::SYS_getppid);
@@ -316,8 +368,8 @@ fn pairs_that_programs_cannot_write_need_records() {
         latency { 'id' }:between(enter, exit, { key = '_tid', rows = { 'id' }, threads = true,\n\
         than = 1e9, pair = function() end })",
     );
-    let dynamic = ["multi-trace", "-e", "block:block_rq_issue", "-e", "block:block_rq_complete"];
-    let dynamic = [&dynamic[..], &["-k", "sector", "--than", "1s"]].concat();
+    let masks = ["multi-trace", "-e", "ipi:ipi_send_cpumask", "-e", "ipi:ipi_send_cpu"];
+    let masks = [&masks[..], &["-k", "_cpu", "--than", "1s"]].concat();
     for (args, why) in [
         (with(&stages, &["--than", "1s", "--detail"]), "a handler takes its records"),
         (with(&stages, &["--than", "1s", "--no-order"]), "does not order events (--no-order)"),
@@ -325,10 +377,18 @@ fn pairs_that_programs_cannot_write_need_records() {
         (stacks, "its stack or other fields of its samples are read"),
         (vec!["syscalls", "--than", "1s", "--detail"], "--detail prints records"),
         (vec!["rundelay", "--than", "1s", "--instead"], "a handler takes its records"),
-        (dynamic, "has no fixed size, and --than prints it"),
+        (masks, "`cpumask` has no fixed size, and --than prints it"),
     ] {
         let (code, text) = run_briefly(&[&args[..], &["--where", "kernel"]].concat());
         assert_eq!(code, Some(1), "{text}");
         assert!(text.contains(why), "{why}: {text}");
+    }
+    // Before Linux 6.19, perilune adds the text of a pointer.
+    if !perilune::sys::machine::is_linux_since((6, 19)) {
+        let opened = ["multi-trace", "-k", "_tid", "--than", "1s", "--where", "kernel"];
+        let events = ["-e", "syscalls:sys_enter_openat", "-e", "syscalls:sys_exit_openat"];
+        let (code, text) = run_briefly(&[&opened[..], &events].concat());
+        let why = "`__filename_val` has no fixed size, and --than prints it; use --where auto";
+        assert!(code == Some(1) && text.contains(why), "{text}");
     }
 }

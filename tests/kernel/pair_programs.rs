@@ -11,6 +11,7 @@ use perilune::bpf::pair::{
     EndedThread, PairCount, PairDrop, PairFinish, PairMaps, PairPart, PairStart, PairSum,
     PairedEvent, RowPart, end_program,
 };
+use perilune::bpf::record_text::TextLocation;
 use perilune::bpf::task_scope::TaskScope;
 use perilune::decode::format::{Field, Format};
 use perilune::event::expr::in_kernel::KernelExpr;
@@ -92,9 +93,15 @@ impl Expressions {
 
     /// Returns fields of the format, as many as there is room for.
     fn copied(&self, side: i32) -> CopiedFields {
-        let is_copied = |field: &&Field| !field.common && field.offset < 60;
+        let has_text = !self.n.is_multiple_of(3);
+        let end = if has_text { 40 } else { 60 };
+        let is_copied = |field: &&Field| !field.common && field.offset < end;
         let own = self.format.fields.iter().filter(is_copied);
-        CopiedFields { side, fields: own.map(|field| (field.offset, field.size)).collect() }
+        let fields = own.map(|field| (field.offset, field.size)).collect();
+        let texts = has_text.then_some(TextLocation { at: 40, from: 0 });
+        let copied = CopiedFields { side, fields, texts: texts.into_iter().collect() };
+        assert_eq!(copied.bytes(), 56, "also with a text");
+        copied
     }
 
     /// Returns an event with a value in place of a delay.

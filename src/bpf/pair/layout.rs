@@ -31,9 +31,9 @@ pub(super) const START_HEAD: usize = (3 + COMM_WORDS) * WORD;
 /// The sizes in bytes of the longest start and the longest end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LongLayout {
-    /// Size of the fields of a start.
+    /// Size of the fields and texts of a start.
     pub start: usize,
-    /// Size of the fields of an end.
+    /// Size of the fields and texts of an end.
     pub finish: usize,
 }
 
@@ -94,7 +94,8 @@ pub enum PairCounter {
     Dropped,
     /// Starts whose event is also an end.
     Joint,
-    /// Long delays whose record the kernel refused, except for a full ring.
+    /// Long delays without a record: a text is too long, or the kernel refused the record for
+    /// another reason than a full ring.
     Unwritten,
     /// Ends without their start, as [`super::PairFinish::strict`] defines them.
     Startless,

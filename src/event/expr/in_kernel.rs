@@ -4,15 +4,19 @@
 //! for user space, and not a mistake. Types and conversions are C's, as in `super::arithmetic`;
 //! the values are the same, bit by bit.
 
+mod texts;
+
 use super::call;
 use crate::bpf::assembler::{AccessSize, JumpIf};
 use crate::bpf::integer::{IntegerNode, IntegerOperator, IntegerWidth};
 use crate::bpf::key::CgroupText;
-use crate::bpf::record_text::{RecordText, TEXT_MAX};
+use crate::bpf::record_text::RecordText;
 use crate::decode::c::{self, Binary, ExprKind as C, ExprNode, Int, Pointee, Type, Unary};
-use crate::decode::format::{Element, Field, FieldKind, Format};
+use crate::decode::format::{FieldKind, Format};
 use crate::event::ffi_types;
 use crate::sys::cgroup::CgroupHierarchy;
+
+pub use texts::location;
 
 /// Size of the common fields in bytes: a program finds a pointer in their place.
 const COMMON_BYTES: usize = 8;
@@ -201,11 +205,11 @@ impl Lowering<'_> {
                 let field = self.format.text_of(name).or_else(|| self.format.field(name));
                 let record = match field {
                     None if name == "_comm" => Ok(RecordText::Comm),
-                    Some(field) if field.kind == FieldKind::Chars => record_text(field),
+                    Some(field) if field.kind == FieldKind::Chars => texts::of_array(field),
                     Some(field)
                         if matches!(field.kind, FieldKind::DataLoc(_) | FieldKind::RelLoc(_)) =>
                     {
-                        dynamic_text(field)
+                        texts::elsewhere(field)
                     }
                     _ => return None,
                 };
@@ -365,32 +369,5 @@ fn integer(
             Ok((IntegerNode::Field { offset: at, size: access, signed }, ty))
         }
         _ => only(format!("`{name}`")),
-    }
-}
-
-fn record_text(field: &Field) -> Result<RecordText, OnlyInUserSpace> {
-    let offset = i16::try_from(field.offset).ok().filter(|_| field.offset >= COMMON_BYTES);
-    match offset.filter(|_| field.size <= TEXT_MAX && cfg!(target_endian = "little")) {
-        Some(offset) => Ok(RecordText::Field { offset, size: field.size }),
-        None => only(format!("`{}`, a text of {} bytes", field.name, field.size)),
-    }
-}
-
-/// Returns a text whose place differs between records: only the names of tasks, which have at most
-/// 15 bytes, fit a key.
-fn dynamic_text(field: &Field) -> Result<RecordText, OnlyInUserSpace> {
-    let name = &field.name;
-    let from = match field.kind {
-        FieldKind::DataLoc(Element::Char) => Some(0),
-        FieldKind::RelLoc(Element::Char) => i16::try_from(field.offset + field.size).ok(),
-        _ => None,
-    };
-    let is_placed =
-        field.size == 4 && field.offset >= COMMON_BYTES && field.offset.is_multiple_of(4);
-    match (from, i16::try_from(field.offset)) {
-        (Some(from), Ok(location)) if is_placed && name.ends_with("comm") => {
-            Ok(RecordText::DynamicComm { location, from })
-        }
-        _ => only(format!("`{name}`, whose place differs between records")),
     }
 }

@@ -10,8 +10,9 @@ use super::count_plan::CountPlan;
 use super::pair_plan::{PairPlan, PlannedSide};
 use super::{KernelCounts, Reason};
 use crate::bpf::pair::PairPart;
-use crate::bpf::pair::long::{CopiedFields, LongRecord};
+use crate::bpf::pair::long::{COMMON_BYTES, CopiedFields, LongRecord};
 use crate::decode::format::{FieldKind, Format};
+use crate::event::expr::in_kernel;
 use crate::event::sampling::Sampling;
 use crate::script::evsel::declared_pairs::DeclaredPairs;
 use crate::script::host::Host;
@@ -41,6 +42,16 @@ impl KernelCounts {
     /// The kernel refuses the call.
     pub(in crate::run) fn hold(&mut self) -> anyhow::Result<()> {
         self.pause(true).context("failed to stop the counts in the kernel")
+    }
+
+    /// Returns the time up to which records are handled after a run that ends at `end`. The tables
+    /// have all pairs until the programs stop, at the latest `now`, so written pairs are handled
+    /// until then.
+    pub(in crate::run) fn end_of_records(&self, end: f64, now: f64) -> f64 {
+        match self.pairs.written().next() {
+            Some(_) => end.max(now),
+            None => end,
+        }
     }
 
     /// Returns how many events were missed, or could not be written, by role.
@@ -93,20 +104,27 @@ impl PairPlan<'_> {
         if !format.unset.is_empty() {
             return Err("the kernel may leave some of its fields unset".to_owned());
         }
-        let own = || format.fields.iter().filter(|field| !field.common);
-        let is_elsewhere = |kind| matches!(kind, FieldKind::DataLoc(_) | FieldKind::RelLoc(_));
-        if let Some(field) = own().find(|field| is_elsewhere(field.kind)) {
-            return Err(format!("`{}` has no fixed size, and --than prints it", field.name));
+        let side = i32::try_from(self.sides.len()).map_err(|_| "it has too many events")?;
+        let mut copied = CopiedFields { side, fields: Vec::new(), texts: Vec::new() };
+        for field in format.fields.iter().filter(|field| !field.common) {
+            let is_elsewhere = matches!(field.kind, FieldKind::DataLoc(_) | FieldKind::RelLoc(_));
+            let why = || format!("`{}` has no fixed size, and --than prints it", field.name);
+            // perilune adds the text of a pointer: a program does not find it in its context.
+            let is_own = field.offset + field.size > format.fixed_size;
+            match in_kernel::location(field).filter(|_| !is_own) {
+                Some(_) if self.is_auto && !field.is_task_name() => {
+                    return Err(format!("{}; use --where kernel", why()));
+                }
+                Some(location) => copied.texts.push(location),
+                None if is_elsewhere => return Err(why()),
+                None => copied.fields.push((field.offset, field.size)),
+            }
         }
-        let copied = CopiedFields {
-            side: i32::try_from(self.sides.len()).map_err(|_| "it has too many events")?,
-            fields: own().map(|field| (field.offset, field.size)).collect(),
-        };
         self.sides.push(WrittenSide {
             role: of.role as u16,
             number: (self.declared.number << SIDE_BITS | of.number) as u64,
             id: format.id as u16,
-            bytes: format.fixed_size,
+            bytes: COMMON_BYTES + copied.bytes(),
         });
         let long = self.layout.long.get_or_insert_default();
         let is_start = of.number < self.declared.starts.len();

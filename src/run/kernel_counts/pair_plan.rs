@@ -38,6 +38,8 @@ pub(super) struct PairPlan<'a> {
     pub(super) sides: Vec<WrittenSide>,
     /// Whether an event removes starts that began after the end of their thread.
     pub(super) removes_ended: bool,
+    /// Whether `--where` is `auto`: the kernel pairs only what has the same result as records.
+    pub(super) is_auto: bool,
 }
 
 /// An event of pairs.
@@ -76,6 +78,7 @@ impl CountPlan<'_> {
             sides: Vec::new(),
             roles: Vec::new(),
             removes_ended: false,
+            is_auto: self.is_auto(),
         };
         // The kept values must be known before the ends, which run first if both are one event.
         let parts: [(&[PairSide], bool, PlannedPart<'_>); 3] = [
@@ -98,7 +101,7 @@ impl CountPlan<'_> {
             }
             plan.roles.splice(0..0, planned);
         }
-        let table = plan.table(self.is_auto())?;
+        let table = plan.table()?;
         let PairLayout { row, counts, .. } = &table.layout;
         let has_cgroup = row.has_cgroup() || counts.iter().any(|count| count.key.has_cgroup());
         match has_cgroup && self.is_auto() {
@@ -153,7 +156,7 @@ impl CountPlan<'_> {
 }
 
 impl PairPlan<'_> {
-    fn table(mut self, is_auto: bool) -> Result<PairTable, Reason> {
+    fn table(mut self) -> Result<PairTable, Reason> {
         let keys: Vec<&[KeyPart]> =
             self.roles.iter().map(|role| &role.role.counted.key[..]).collect();
         let all =
@@ -167,7 +170,7 @@ impl PairPlan<'_> {
             && !is_by_cpu
             && !self.removes_ended
             && self.roles.iter().any(may_outlive);
-        if is_auto && outlives_thread {
+        if self.is_auto && outlives_thread {
             return Err(
                 "a start may remain after the end of its thread; use --where kernel".to_owned()
             );

@@ -131,7 +131,7 @@ local function between(plan, start, finish, of)
   if of.than and not (is_number and type(of.pair) == "function") then
     error("between: than needs a number of nanoseconds, and pair = function", 4)
   end
-  plan.than = of.than or nil
+  plan.than = not of.needs and of.than or nil
   local ok, why = pcall(function()
     check_options("between", of, plan.options)
     for _, count in ipairs(plan.counts) do

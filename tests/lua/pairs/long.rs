@@ -8,18 +8,27 @@ use perilune::bpf::key::{KeyPart, KeyShape, PartShape};
 use perilune::bpf::pair::layout::{LongLayout, PairCounter, PairLayout};
 use perilune::bpf::pair::long::{CopiedFields, LongPairs, LongRecord};
 use perilune::bpf::pair::{PairFinish, PairPart, PairStart, PairedEvent, RowPart};
+use perilune::bpf::record_text::TextLocation;
 
 const THAN_NS: i64 = 1000;
 
 /// Pairs by thread or by pointer, with equal values at `RET`. The start has fields of 1, 2, 4 and 8
 /// bytes and one of 5 bytes, the end has one of 16 bytes.
 fn pairs(by_thread: bool) -> (PairLayout, PairedEvent, PairedEvent) {
+    let fields = vec![(8, 1), (10, 2), (12, 4), (16, 8), (33, 5)];
+    let copied = CopiedFields { side: 3, fields, texts: Vec::new() };
+    let of_end = CopiedFields { side: 7, fields: vec![(8, 16)], texts: Vec::new() };
+    pairs_with(by_thread, copied, of_end)
+}
+
+fn pairs_with(
+    by_thread: bool,
+    copied: CopiedFields,
+    of_end: CopiedFields,
+) -> (PairLayout, PairedEvent, PairedEvent) {
     let key = if by_thread { IntegerNode::Thread } else { field(POINTER) };
     let event = CountedEvent { key: vec![KeyPart::Integer(key)], ..CountedEvent::default() };
     let kept = vec![KeyPart::Integer(field(RET))];
-    let fields = vec![(8, 1), (10, 2), (12, 4), (16, 8), (33, 5)];
-    let copied = CopiedFields { side: 3, fields };
-    let of_end = CopiedFields { side: 7, fields: vec![(8, 16)] };
     let layout = PairLayout {
         pair: KeyShape { parts: vec![PartShape::INTEGER] },
         kept: KeyShape::of(&kept),
@@ -104,4 +113,75 @@ fn records_that_are_not_written_are_counted_unless_the_ring_counts_them() {
     assert_eq!(machine.take_written(), Vec::<Vec<u8>>::new());
     let counters = machine.maps(|maps| maps.counters[1]);
     assert_eq!(counters[PairCounter::Unwritten as usize], 2);
+}
+
+/// Returns a record with two texts of these lengths, whose places at 32 and 36 count from `from`. A
+/// text of length None has not even a NUL.
+fn record_with(lengths: [Option<usize>; 2], from: i16) -> Vec<u8> {
+    let mut bytes = record(2, 0);
+    bytes.resize(96, 0);
+    for (n, length) in lengths.into_iter().enumerate() {
+        let at = 48 + 24 * n;
+        let size = length.map_or(0, |length| length + 1);
+        bytes[32 + 4 * n..36 + 4 * n].copy_from_slice(&location(size, at, from));
+        let letter = b'x' + n as u8;
+        let text = std::iter::repeat_n(letter, size.saturating_sub(1)).chain([0]);
+        bytes.splice(at..at + size.max(1), text);
+    }
+    bytes
+}
+
+fn location(size: usize, place: usize, from: i16) -> [u8; 4] {
+    ((size << 16 | place) as u32 - from as u32).to_ne_bytes()
+}
+
+#[test]
+fn short_texts_are_written_and_long_ones_are_counted() {
+    // The end of the last copied field, from the common fields on.
+    const FIELDS: usize = 32;
+    let copied = |side, from| {
+        let texts = [32, 36].map(|at| TextLocation { at, from });
+        CopiedFields { side, fields: vec![(8, 8)], texts: texts.into() }
+    };
+    for by_thread in [true, false] {
+        let (layout, start, finish) = pairs_with(by_thread, copied(3, 0), copied(7, 40));
+        let at = LongRecord::of(&layout).expect("places");
+        let machine = Machine::new(&layout, 8, 8);
+        let (start, finish) = (machine.load(&start), machine.load(&finish));
+        machine.use_table(0);
+        let (some, mut pairs, mut too_long) = (Some, 0, 0);
+        for (of_start, of_end) in [
+            ([some(0), some(15)], [some(15), some(1)]),
+            ([None, some(7)], [some(8), None]),
+            ([some(16), some(2)], [some(3), some(3)]),
+            ([some(2), some(16)], [some(3), some(3)]),
+            ([some(3), some(3)], [some(3), some(16)]),
+            ([some(20), some(20)], [some(20), some(20)]),
+        ] {
+            machine.run(&start, &record_with(of_start, 0), 10_000, 5, 6);
+            machine.run(&finish, &record_with(of_end, 40), 90_000, 5, 1);
+            let written = machine.take_written();
+            pairs += 1;
+            if of_start.iter().chain(&of_end).any(|length| *length > Some(15)) {
+                assert_eq!(written, Vec::<Vec<u8>>::new());
+                too_long += 1;
+                continue;
+            }
+            let [bytes] = &written[..] else { panic!("{written:?}") };
+            for (event, lengths, from) in [(at.start, of_start, 0), (at.finish, of_end, 40)] {
+                for (n, length) in lengths.into_iter().enumerate() {
+                    let place = 8 + FIELDS + 16 * n;
+                    let size = length.map_or(0, |length| length + 1);
+                    let found = &bytes[event + 32 + 4 * n..][..4];
+                    assert_eq!(found, location(size, place, from));
+                    let mut text = vec![b'x' + n as u8; length.unwrap_or(0)];
+                    text.resize(16, 0);
+                    assert_eq!(bytes[event + place..][..16], text);
+                }
+            }
+        }
+        let (rows, counters) = machine.maps(|maps| (maps.table.clone(), maps.counters[0]));
+        assert_eq!(rows.values().map(|row| row[0]).sum::<u64>(), pairs, "all are measured");
+        assert_eq!(counters[PairCounter::Unwritten as usize], too_long);
+    }
 }

@@ -32,7 +32,7 @@ pub(crate) const COMM: [u8; 16] = *b"a task\0\0\0\0\0\0\0\0\0\0";
 /// Bytes for records and values.
 const MEMORY: usize = 16 << 20;
 /// Bytes of a record.
-const RECORD: usize = 64;
+const RECORD: usize = 96;
 
 /// The content of the maps, in words.
 #[derive(Clone, Debug, Default)]
@@ -125,6 +125,7 @@ impl Machine {
             (BpfHelper::CurrentTask, |_, _, _, _, _| STATE.with_borrow(|state| state.task)),
             (BpfHelper::PerfOutput, write_record),
             (BpfHelper::CurrentComm, name_task),
+            (BpfHelper::ReadKernelText, read_text),
         ] {
             machine.register_helper(helper as u32, function).expect("a helper");
         }
@@ -244,6 +245,21 @@ fn name_task(to: u64, bytes: u64, _: u64, _: u64, _: u64) -> u64 {
     // SAFETY: the program passes the address of 16 bytes on its stack.
     unsafe { std::ptr::copy_nonoverlapping(COMM.as_ptr(), to as *mut u8, COMM.len()) };
     0
+}
+
+fn read_text(to: u64, bytes: u64, from: u64, _: u64, _: u64) -> u64 {
+    let (mut at, last) = (0, bytes as usize - 1);
+    // SAFETY: the program passes the address of as many bytes on its stack, and that of a text in
+    // the record, which ends with a NUL.
+    unsafe {
+        let (to, from) = (to as *mut u8, from as *const u8);
+        while at < last && *from.add(at) != 0 {
+            *to.add(at) = *from.add(at);
+            at += 1;
+        }
+        *to.add(at) = 0;
+    }
+    at as u64 + 1
 }
 
 fn write_record(context: u64, map: u64, flags: u64, data: u64, bytes: u64) -> u64 {
