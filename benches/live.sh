@@ -6,15 +6,16 @@
 # for names of functions, which takes as long in a run of seconds as in one of hours. Where few
 # events come per wakeup, the wakeup is most of the cost of each.
 # Compare the rows of one run with each other: machines differ, and so does one machine from hour to
-# hour. ONLY=REGEX selects rows, RUNS and SECONDS_EACH their number and length; PERILUNE is a binary
-# to measure instead.
+# hour. If the kernel delays the end of a count, its events per second are too many. ONLY=REGEX
+# selects rows, RUNS and SECONDS_EACH their number and length; PERILUNE is a binary to measure
+# instead.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 runs=${RUNS:-3} seconds=${SECONDS_EACH:-5} only=${ONLY:-.}
 if [ -z "${PERILUNE:-}" ]; then cargo build --release --quiet; fi
 perilune=${PERILUNE:-${CARGO_TARGET_DIR:-$PWD/target}/release/perilune}
 scratch=$(mktemp -d)
-load= load_on=() tool_on=()
+load= load_on=() tool_on=() spinners=()
 stop_load() {
   if [ -n "$load" ]; then
     kill "$load" 2>/dev/null || true
@@ -22,7 +23,14 @@ stop_load() {
     load=
   fi
 }
-trap 'stop_load; rm -rf "$scratch"' EXIT
+stop_spinners() {
+  for pid in "${spinners[@]}"; do
+    kill "$pid" 2>/dev/null || true
+    wait "$pid" 2>/dev/null || true
+  done
+  spinners=()
+}
+trap 'stop_load; stop_spinners; rm -rf "$scratch"' EXIT
 
 cat > "$scratch/getppid.c" <<'C'
 #include <stdlib.h>
@@ -79,14 +87,15 @@ measure() { # LABEL LOAD... -- PERILUNE-ARGS...
     counted "${tool_on[@]}" "$perilune" "$@" --duration "${seconds}s" --stats --json -q \
       -o "$scratch/out"
     stop_load
-    grep '"type":"stats"' "$scratch/out" | python3 -c '
+    grep -E '"type":"(stats|coverage)"' "$scratch/out" | python3 -c '
 import json, sys
-s = json.loads(sys.stdin.readlines()[-1])
+last = {o["type"]: o for o in map(json.loads, sys.stdin)}
+s, coverage = last["stats"], last["coverage"]
 wakeups = int(open(sys.argv[3]).read()) or 1
-print("| %-34s | %9.0f | %8.1f | %8.1f | %7.0f | %6d | %7.1f | %6.1f |" % (
+print("| %-34s | %9.0f | %8.1f | %8.1f | %7.0f | %6d | %6d | %7.1f | %6.1f |" % (
     sys.argv[1], s["events"] / float(sys.argv[2]), s["ns_per_event"] or 0,
-    s["report_cpu_ns"] / 1e6, s["events"] / wakeups, s["lost"], s["max_rss_kb"] / 1024,
-    s["start_ms"]))' "$label" "$seconds" "$scratch/wakeups"
+    s["report_cpu_ns"] / 1e6, s["events"] / wakeups, s["lost"], coverage["undelivered"],
+    s["max_rss_kb"] / 1024, s["start_ms"]))' "$label" "$seconds" "$scratch/wakeups"
   done
 }
 
@@ -108,9 +117,9 @@ measure_parquet() { # LABEL LOAD... -- PERILUNE-ARGS...
   done
 }
 
-row='| %-34s | %9s | %8s | %8s | %7s | %6s | %7s | %6s |\n'
-printf "$row" "what" "events/s" "ns/event" "rep. ms" "ev/wake" "lost" "MiB rss" "ms up"
-printf "$row" "-" "-:" "-:" "-:" "-:" "-:" "-:" "-:"
+row='| %-34s | %9s | %8s | %8s | %7s | %6s | %6s | %7s | %6s |\n'
+printf "$row" "what" "events/s" "ns/event" "rep. ms" "ev/wake" "lost" "undel." "MiB rss" "ms up"
+printf "$row" "-" "-:" "-:" "-:" "-:" "-:" "-:" "-:" "-:"
 switch=(stress-ng --switch 2 --timeout 30 --quiet)
 getppid=("$scratch/getppid" $((seconds + 4)))
 measure "top, counted in the kernel"         "${switch[@]}"  -- top \
@@ -155,6 +164,16 @@ natural() { # LOAD MONITOR OPTION...
   local name=$1; shift
   measure "$*" "$scratch/loads" "$name" $((seconds + 4)) -- "$@"
 }
+# The same on CPUs that are never idle: some kernels write no records of idle CPUs, and timers and
+# requests to the disk end there.
+awake() { # LOAD MONITOR OPTION...
+  if ! [[ "${*:2}" =~ $only ]]; then return; fi
+  for cpu in $(seq "$((last > 0))" "$last"); do
+    taskset -c "$cpu" chrt --idle 0 "$scratch/loads" spin $((runs * (seconds + 4))) & spinners+=($!)
+  done
+  natural "$@"
+  stop_spinners
+}
 cd "$scratch"                                  # the loads' files
 natural switches container
 natural containers container
@@ -163,8 +182,8 @@ natural files cache
 natural mapped page-faults
 natural mapped oom
 natural dirty writeback
-natural direct biolatency
-natural direct blktrace
+awake direct biolatency
+awake direct blktrace
 natural packets net
 natural packets irq
 natural packets nested -e irq:softirq_entry,irq:softirq_exit
@@ -185,7 +204,7 @@ natural switches hrtimer -e sched:sched_switch 'sched_switch < 0'
 natural switches num-dist -e 'sched:sched_stat_runtime//num=runtime/'
 natural switches mpdelay -e sched:sched_waking,sched:sched_wakeup,sched:sched_switch
 natural moves sched-migrate
-natural sleeps hrtimer-latency
+awake sleeps hrtimer-latency
 natural opens kmemprof --alloc kmem:kmem_cache_alloc --free kmem:kmem_cache_free
 natural opens kmemprof --alloc kmem:kmem_cache_alloc --free kmem:kmem_cache_free --where kernel
 natural opens kmemleak --alloc kmem:kmem_cache_alloc --free kmem:kmem_cache_free
@@ -208,6 +227,6 @@ probed stackcount -e uprobe:lib/libc.so.6:malloc
 natural synced fsync
 natural executed execs
 natural opens opens
-natural direct biosnoop
+awake direct biosnoop
 natural signals signal
 natural connections tcp --each

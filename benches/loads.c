@@ -216,13 +216,17 @@ static void sleeps(void) {                     /* timers of 1 us */
   for (int i = 0; i < 100; i++) nanosleep(&time, 0);
 }
 
+static void spin(void) {
+  for (volatile int i = 0; i < 1000000; i++) { }
+}
+
 static const struct { const char *name; void (*load)(void); int processes; } LOADS[] = {
   { "files", files, 1 }, { "mapped", mapped, 1 }, { "dirty", dirty, 1 }, { "direct", direct, 4 },
   { "synced", synced, 4 }, { "executed", executed, 1 }, { "opens", opens, 1 },
   { "packets", packets, 1 }, { "dropped", dropped, 1 }, { "connections", connections, 1 },
   { "stream", stream, 1 }, { "locks", locks, 1 }, { "heap", heap, 1 }, { "names", names, 1 },
   { "signals", signals, 1 }, { "switches", switches, 1 }, { "moves", moves, 1 },
-  { "containers", containers, 1 }, { "sleeps", sleeps, 16 },
+  { "containers", containers, 1 }, { "sleeps", sleeps, 16 }, { "spin", spin, 1 },
 };
 
 int main(int argc, char **argv) {
