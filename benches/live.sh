@@ -16,18 +16,18 @@ if [ -z "${PERILUNE:-}" ]; then cargo build --release --quiet; fi
 perilune=${PERILUNE:-${CARGO_TARGET_DIR:-$PWD/target}/release/perilune}
 scratch=$(mktemp -d)
 load= load_on=() tool_on=() spinners=()
-stop_load() {
-  if [ -n "$load" ]; then
-    kill "$load" 2>/dev/null || true
-    wait "$load" 2>/dev/null || true
-    load=
-  fi
-}
-stop_spinners() {
-  for pid in "${spinners[@]}"; do
+stop() { # PID...
+  for pid in "$@"; do
     kill "$pid" 2>/dev/null || true
     wait "$pid" 2>/dev/null || true
   done
+}
+stop_load() {
+  stop $load
+  load=
+}
+stop_spinners() {
+  stop "${spinners[@]}"
   spinners=()
 }
 trap 'stop_load; stop_spinners; rm -rf "$scratch"' EXIT

@@ -130,9 +130,9 @@ pub struct PairFinish {
     pub counts: Vec<PairCount>,
     /// Counts of ends without a start.
     pub singles: Vec<PairCount>,
-    /// Whether an end without its start is counted ([`PairCounter::Startless`]): one whose start
-    /// has another value of `same`, or one without a start that is not the first event of its key.
-    /// The layout must be in place.
+    /// Whether ends without their start are counted, as [`PairCounter::Startless`]. Such an end has
+    /// a start with another value of `same`, or none. If it is the first event of its key, its
+    /// start may be older than the run, and it is not counted. The layout must be in place.
     pub strict: bool,
     /// The delays that are also written as records.
     pub long: Option<LongPairs>,

@@ -178,7 +178,6 @@ fn each_pair_is_printed_or_lost_where_the_ring_is_full() {
     assert_eq!(printed + lost, f64::from(CALLS), "{}", run.coverage());
 }
 
-/// Threads that end while others wait for their CPU: the last switch of a thread is an end.
 fn pairs_are_printed_until_the_programs_stop() {
     let mut load = Load::new(|| {
         for _ in 0..100_000 {
@@ -199,6 +198,7 @@ fn pairs_are_printed_until_the_programs_stop() {
     assert!(calls > 1000 && calls == printed as u64, "{calls} {printed}");
 }
 
+/// Threads that end while others wait for their CPU: the last switch of a thread is an end.
 fn an_end_by_a_thread_that_ends_has_its_thread() {
     const ENDS: usize = 20;
     let load = || {

@@ -49,7 +49,7 @@ struct Variant {
     longer_ns: Option<i64>,
     /// Whether a start does not replace an earlier one.
     once: bool,
-    /// Whether an end without its start is counted, unless it is the first event of its thread.
+    /// Whether ends without their start are counted, except for the first event of a thread.
     strict: bool,
 }
 

@@ -38,7 +38,8 @@ pub(super) struct PairPlan<'a> {
     pub(super) sides: Vec<WrittenSide>,
     /// Whether an event removes starts that began after the end of their thread.
     pub(super) removes_ended: bool,
-    /// Whether `--where` is `auto`: the kernel pairs only what has the same result as records.
+    /// Whether the run has `--where auto`. The kernel then pairs only what has the same result as
+    /// records.
     pub(super) is_auto: bool,
 }
 

@@ -26,7 +26,8 @@ pub struct DeclaredPairs {
     pub counts: Vec<DeclaredPairCount>,
     /// Whether keys are threads.
     pub threads: bool,
-    /// Whether an end without its start is unmatched, unless it is the first event of its key.
+    /// Whether ends without their start count as unmatched. The first event of a key does not: its
+    /// start may be older than the run.
     pub strict: bool,
     /// Nanoseconds; delays of at most this are not added.
     pub longer_ns: Option<i64>,

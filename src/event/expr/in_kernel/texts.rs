@@ -12,7 +12,8 @@ pub fn location(field: &Field) -> Option<TextLocation> {
         FieldKind::RelLoc(Element::Char) => field.offset + field.size,
         _ => return None,
     };
-    let is_placed = field.size == 4 && !field.common && field.offset.is_multiple_of(4);
+    let is_placed =
+        field.size == 4 && field.offset >= COMMON_BYTES && field.offset.is_multiple_of(4);
     let at = i16::try_from(field.offset).ok().filter(|_| is_placed)?;
     Some(TextLocation { at, from: i16::try_from(from).ok()? })
 }
