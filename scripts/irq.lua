@@ -29,12 +29,13 @@ function m.init(opt)
   local function measure(kind, entry, exit, field, draw)
     local times = latency { perins "cpu", { kind, draw }, title = kind }
     local beside = delays.beside(opt, {
-      values = function(start, cpu) return ran:values(cpu, start.time) end,
+      values = function(start, cpu) return ran:values(cpu, start) end,
     })
     local ends, begins = evsel(exit), evsel(entry)
     times:between({ begins, rows = { [2] = field } }, ends, {
-      key = "_cpu", rows = { "_cpu" }, keep = opt.than, pair = beside,
-      needs = opt.than and "--than prints records" or "--heatmap needs records",
+      key = "_cpu", rows = { "_cpu" }, cut_texts = true, keep = opt.than, than = opt.than,
+      pair = beside, needs = opt.than and kind == "irq" and "`ran` needs its records"
+        or delays.needs_records(opt),
     })
   end
   if opt.hard or not opt.soft then

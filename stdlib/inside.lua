@@ -84,20 +84,22 @@ function inside.watch()
   return self
 end
 
---- Returns what ran on a CPU after a time, the longest first, then what is only counted:
+--- Returns what ran on a CPU in a delay, the longest first, then what is only counted:
 --- `tcp_write_timer 812.0us, process_timeout 3x 12.1us, eth0 64 packets, rcu_do_batch 2 samples`.
 ---@param cpu integer
----@param since number
+---@param start perilune.State
 ---@return string
-function Inside:text(cpu, since)
+function Inside:text(cpu, start)
   local log, rows, by = self.by[cpu], {}, {}
   if not log then return "" end
+  -- A delay that the kernel measures comes after what hits the program at its end.
+  local since, ended = start.time, start.time + start.delay
   local oldest = math.max(log.count - KEPT, 0)
   for i = log.count - 1, oldest, -1 do
     local at = i % KEPT
     local time, unit, name = log.times[at], log.units[at], log.names[at]
     if time < since then break end
-    if time > since then                                   -- else the interrupt itself
+    if time > since and time <= ended then                 -- else the interrupt itself
       if unit == "samples" then name = self.draw(name) end
       local key = name .. "\0" .. unit
       local row = by[key] or { name = name, unit = unit, times = 0, amount = 0 }
@@ -121,13 +123,13 @@ function Inside:text(cpu, since)
   return table.concat(texts, ", ")
 end
 
---- Returns what ran on a CPU after a time as the value `ran` of an event; no value if nothing is
+--- Returns what ran on a CPU in a delay as the value `ran` of an event; no value if nothing is
 --- known.
 ---@param cpu integer
----@param since number
+---@param start perilune.State
 ---@return table[]
-function Inside:values(cpu, since)
-  local text = self:text(cpu, since)
+function Inside:values(cpu, start)
+  local text = self:text(cpu, start)
   return text ~= "" and { { "ran", text } } or {}
 end
 

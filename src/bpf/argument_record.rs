@@ -7,13 +7,15 @@
 
 pub mod request;
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use super::assembler::BpfRegister::{self, *};
-use super::assembler::{AccessSize, Assembler, BpfAlu, JumpIf, Label};
+use super::assembler::{AccessSize, Assembler, BpfAlu, BpfHelper, JumpIf, Label};
 use super::expression::STACK;
 use super::map_access::WORD;
 use super::memory_use::MemoryUse;
+use super::record_text::TEXT_MAX;
 use request::{RequestField, RequestLayout, SECTOR_SHIFT};
 
 /// The fields of a record that are known from arguments.
@@ -39,6 +41,17 @@ pub struct ArgumentField {
 pub enum ArgumentValue {
     /// An argument, by its index.
     Argument(i16),
+    /// A text whose place differs between records. The field is its location.
+    Text {
+        /// The index of the argument.
+        of: i16,
+        /// The offset in the structure to which the argument points.
+        at: i16,
+        /// Whether the structure has the address of the text, not the text.
+        is_pointer: bool,
+        /// Offset in the record from which the place counts.
+        from: i16,
+    },
     /// Bytes of the structure to which an argument points.
     Member {
         /// The index of the argument.
@@ -65,6 +78,11 @@ pub enum ArgumentValue {
         exit_state_at: i16,
     },
 }
+
+/// Bytes for a text: enough to see that it is longer than a program keeps.
+const TEXT_ROOM: i16 = (TEXT_MAX + WORD) as i16;
+/// Bytes of the text for an address of 0.
+const NULL_BYTES: i32 = 7;
 
 /// States of a task in include/linux/sched.h, since 6.7: those that `sched:sched_switch` shows by
 /// their own bits, up to `TASK_PARKED`.
@@ -95,7 +113,11 @@ impl ArgumentRecord {
     pub fn before(&self, program: &[u64]) -> Option<Vec<u64>> {
         let used = MemoryUse::of(program)?;
         let end = used.loads.iter().map(|load| load.end).max().unwrap_or(0);
-        let base = (used.lowest - end) & -(WORD as i16);
+        let texts_at = end.checked_add(WORD as i16 - 1)? & -(WORD as i16);
+        let texts: BTreeSet<i16> = used.texts.iter().copied().collect();
+        let texts_end =
+            texts_at.checked_add(TEXT_ROOM.checked_mul(texts.len().try_into().ok()?)?)?;
+        let base = used.lowest.checked_sub(texts_end)? & -(WORD as i16);
         if base < -STACK {
             return None;
         }
@@ -110,7 +132,12 @@ impl ArgumentRecord {
             }
         }
         let mut code = Assembler::default();
-        fields.iter().try_for_each(|field| field.store(&mut code, base))?;
+        for field in fields {
+            match texts.iter().position(|at| *at == field.at) {
+                Some(n) => field.store_text(&mut code, base, texts_at + n as i16 * TEXT_ROOM)?,
+                None => field.store(&mut code, base)?,
+            }
+        }
         code.copy(R2, R1);
         code.copy(R1, R10);
         code.add_constant(R1, base.into());
@@ -159,7 +186,37 @@ impl ArgumentField {
                 switch_state(code, exit_state_at);
                 self.store_number(code, to)?;
             }
+            // Without its text, a location has no meaning.
+            ArgumentValue::Text { .. } => return None,
         }
+        Some(())
+    }
+
+    /// Stores a text at an offset of the record, which is at `base` from R10, and its location.
+    /// R1 has the arguments; R0 and R2 to R6 are overwritten. Returns None if it is not a text.
+    fn store_text(&self, code: &mut Assembler, base: i16, place: i16) -> Option<()> {
+        let ArgumentValue::Text { of, at, is_pointer, from } = self.value else { return None };
+        let found = code.label();
+        load_argument(code, R3, of);
+        match is_pointer {
+            true => code.load(AccessSize::B8, R3, R3, at),
+            false => code.add_constant(R3, at.into()),
+        }
+        code.copy(R6, R1);
+        code.copy(R1, R10);
+        code.add_constant(R1, (base + place).into());
+        code.set(R2, TEXT_ROOM.into());
+        code.call(BpfHelper::ReadKernelText);
+        code.jump_if(JumpIf::SignedGreater, R0, 0, found);
+        // As the kernel writes an address of 0.
+        code.set_long(R0, u64::from_ne_bytes(*b"(null)\0\0"));
+        code.store(AccessSize::B8, R10, base + place, R0);
+        code.set(R0, NULL_BYTES);
+        code.place(found);
+        code.shift_left(R0, 16);
+        code.add_constant(R0, (place - from).into());
+        code.store(AccessSize::B4, R10, base + self.at, R0);
+        code.copy(R1, R6);
         Some(())
     }
 
@@ -215,127 +272,4 @@ fn keep_highest_bit(code: &mut Assembler, known: Label) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::bpf::expression::CONTEXT;
-
-    /// The record of `sched:sched_switch`, without priorities; `struct task_struct` has the name at
-    /// 4, the number at 20 and the exit state at 24.
-    fn switch() -> ArgumentRecord {
-        let field = |at, bytes, value| ArgumentField { at, bytes, value };
-        let member = |of, at| ArgumentValue::Member { of, at };
-        ArgumentRecord {
-            fields: vec![
-                field(8, 16, member(1, 4)),
-                field(24, 4, member(1, 20)),
-                field(32, 8, ArgumentValue::SwitchState { exit_state_at: 24 }),
-                field(40, 16, member(2, 4)),
-                field(56, 4, member(2, 20)),
-                field(60, 1, ArgumentValue::Argument(0)),
-                field(64, 8, ArgumentValue::Extended { of: 1, at: 20, signed: true }),
-            ],
-        }
-    }
-
-    fn task(name: &str, number: u32, exit_state: u32) -> Vec<u8> {
-        let mut bytes = vec![0; 20];
-        bytes[4..4 + name.len()].copy_from_slice(name.as_bytes());
-        bytes.extend(number.to_ne_bytes());
-        bytes.extend(exit_state.to_ne_bytes());
-        bytes
-    }
-
-    /// Returns what a program returns for the arguments of a switch.
-    fn run(program: &[u64], arguments: (u64, &[u8], &[u8], u32)) -> u64 {
-        let (preempt, prev, next, state) = arguments;
-        let address = |task: &[u8]| task.as_ptr().expose_provenance() as u64;
-        let words = [preempt, address(prev), address(next), state.into()];
-        let mut words: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-        let code: Vec<u8> = program.iter().flat_map(|word| word.to_le_bytes()).collect();
-        let mut machine = rbpf::EbpfVmRaw::new(Some(&code)).unwrap();
-        for task in [prev, next] {
-            machine.register_allowed_memory(address(task)..address(task) + task.len() as u64);
-        }
-        machine.execute_program(&mut words).unwrap()
-    }
-
-    /// Returns a program that returns the bytes of a record at an offset.
-    fn reader(size: AccessSize, at: i16) -> Vec<u64> {
-        let mut code = Assembler::default();
-        code.copy(CONTEXT, R1);
-        code.store_constant(AccessSize::B8, R10, -64, 0);
-        code.load(size, R0, CONTEXT, at);
-        code.load(AccessSize::B8, R1, R10, -64);
-        code.add(R0, R1);
-        code.exit();
-        code.finish().unwrap()
-    }
-
-    fn read(size: AccessSize, at: i16, arguments: (u64, &[u8], &[u8], u32)) -> u64 {
-        run(&switch().before(&reader(size, at)).unwrap(), arguments)
-    }
-
-    #[test]
-    fn a_program_finds_the_fields_at_their_places() {
-        let (prev, next) = (task("worker", 77, 0), task("another", 4_000_000_000, 0));
-        let arguments = (0, &prev[..], &next[..], 1);
-        let text = |text: &[u8; 8]| u64::from_ne_bytes(*text);
-        assert_eq!(read(AccessSize::B8, 8, arguments), text(b"worker\0\0"));
-        assert_eq!(read(AccessSize::B8, 48, arguments), 0, "the rest of the name");
-        assert_eq!(read(AccessSize::B2, 42, arguments), text(b"other\0\0\0") & 0xffff);
-        assert_eq!(read(AccessSize::B4, 24, arguments), 77);
-        assert_eq!(read(AccessSize::B4, 56, arguments), 4_000_000_000);
-        assert_eq!(read(AccessSize::B1, 60, (1, &prev[..], &next[..], 1)), 1);
-        assert_eq!(read(AccessSize::B8, 64, arguments), 77);
-        let negative = (0, &next[..], &prev[..], 1);
-        assert_eq!(read(AccessSize::B8, 64, negative), 4_000_000_000_u32.cast_signed() as u64);
-    }
-
-    /// The expected states are those of the kernel's `task_state_array` and `fls()`.
-    #[test]
-    fn the_state_of_a_switch_is_a_single_bit() {
-        let state = |preempt, state, exit| {
-            let (prev, next) = (task("a", 1, exit), task("b", 2, 0));
-            read(AccessSize::B8, 32, (preempt, &prev[..], &next[..], state))
-        };
-        assert_eq!([0, 1, 2, 4, 8, 0x40].map(|one| state(0, one, 0)), [0, 1, 2, 4, 8, 0x40]);
-        assert_eq!(state(1, 0, 0), 0x100, "preempted");
-        assert_eq!(state(1, 1, 0), 0x100, "preempted before it sleeps");
-        assert_eq!([state(0, 0x80, 0x10), state(0, 0x80, 0x20)], [0x10, 0x20], "ended");
-        assert_eq!(state(0, 0x402, 0), 0x80, "an idle worker");
-        assert_eq!(state(0, 0x2001, 0), 1, "a sleep that can be frozen");
-        assert_eq!([state(0, 0x102, 0), state(0, 0x109, 0)], [2, 8], "woken by a fatal signal");
-        assert_eq!([state(0, 0x1000, 0), state(0, 0x8000, 0)], [2, 2], "a lock, frozen");
-    }
-
-    #[test]
-    fn a_program_that_needs_more_than_the_fields_has_no_place_there() {
-        let is_known = |program: &[u64]| switch().before(program).is_some();
-        assert!(is_known(&reader(AccessSize::B4, 24)));
-        assert!(!is_known(&reader(AccessSize::B4, 28)), "no such field");
-        assert!(!is_known(&reader(AccessSize::B8, 24)), "two fields");
-        let program = |write: fn(&mut Assembler)| {
-            let mut code = Assembler::default();
-            code.copy(CONTEXT, R1);
-            write(&mut code);
-            code.exit();
-            code.finish().unwrap()
-        };
-        assert!(!is_known(&program(|code| code.copy(R3, CONTEXT))), "the address of the record");
-        assert!(is_known(&program(|code| {
-            code.store_constant(AccessSize::B8, R10, -448, 0);
-            code.load(AccessSize::B4, R0, CONTEXT, 56);
-        })));
-        assert!(!is_known(&program(|code| {
-            code.copy(R2, R10);
-            code.add_constant(R2, -456);
-            code.load(AccessSize::B4, R0, CONTEXT, 56);
-        })));
-        assert!(!is_known(&program(|code| {
-            let end = code.label();
-            code.jump_if_register(JumpIf::Equal, R0, CONTEXT, end);
-            code.place(end);
-        })));
-        assert!(!is_known(&[]), "it does not begin with the record");
-    }
-}
+mod tests;

@@ -10,6 +10,8 @@ use super::expression::CONTEXT;
 pub(super) struct MemoryUse {
     /// The bytes of the record that are loaded.
     pub(super) loads: Vec<Range<i16>>,
+    /// The texts that are read at the places that the record has, by the offsets of these places.
+    pub(super) texts: Vec<i16>,
     /// The lowest offset from R10 that it uses; 0 if it uses no stack.
     pub(super) lowest: i16,
 }
@@ -36,6 +38,10 @@ const BY_REGISTER: u8 = 0x08;
 /// `dst = src` and `dst += value`.
 const COPY: u8 = 0xbf;
 const ADD_CONSTANT: u8 = 0x07;
+/// `dst &= value`.
+const AND_CONSTANT: u8 = 0x57;
+/// The lower half of a location: the place of a text.
+const PLACE: i32 = 0xffff;
 
 const RECORD: u8 = CONTEXT as u8;
 const FRAME: u8 = BpfRegister::R10 as u8;
@@ -44,7 +50,7 @@ const ARGUMENT: u8 = BpfRegister::R1 as u8;
 
 impl MemoryUse {
     /// Returns what a program uses. Its first instruction copies the record's address to
-    /// [`CONTEXT`]. Returns None if it uses the record for more than loads.
+    /// [`CONTEXT`]. Returns None if it uses the record for more than loads and texts.
     pub(super) fn of(program: &[u64]) -> Option<MemoryUse> {
         let mut used = MemoryUse::default();
         let mut words = program.iter().map(|word| Instruction::decode(*word));
@@ -52,10 +58,13 @@ impl MemoryUse {
         if (first.opcode, first.dst, first.src) != (COPY, RECORD, ARGUMENT) {
             return None;
         }
-        let mut last = first;
+        let (mut before, mut last) = (first, first);
         while let Some(one) = words.next() {
-            if one.reads(RECORD) && one.class() != LDX || one.writes(RECORD) {
+            if one.writes(RECORD) {
                 return None;
+            }
+            if one.reads(RECORD) && one.class() != LDX {
+                used.texts.push(one.text_at(before, last)?);
             }
             match one.class() {
                 LD => _ = words.next()?,
@@ -70,7 +79,7 @@ impl MemoryUse {
                 }
                 _ => {}
             }
-            last = one;
+            (before, last) = (last, one);
         }
         Some(used)
     }
@@ -100,6 +109,16 @@ impl Instruction {
             0x10 => 1,
             _ => 8,
         }
+    }
+
+    /// Returns the offset of the location of a text, whose address this instruction begins to
+    /// compute from the record's: the two before it have loaded the place. None for another
+    /// instruction.
+    fn text_at(self, load: Instruction, and: Instruction) -> Option<i16> {
+        let is_load = load.class() == LDX && load.src == RECORD && load.bytes() == 4;
+        let is_place = (and.opcode, and.dst, and.imm) == (AND_CONSTANT, load.dst, PLACE);
+        let is_copy = self.opcode == COPY && self.src == RECORD && self.dst != load.dst;
+        (is_load && is_place && is_copy).then_some(load.offset)
     }
 
     fn is_copy_of(self, src: u8, dst: u8) -> bool {

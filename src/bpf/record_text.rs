@@ -3,12 +3,16 @@
 use super::assembler::BpfRegister::{self, *};
 use super::assembler::{AccessSize, Assembler, BpfAlu, BpfHelper, JumpIf};
 use super::expression::CONTEXT;
+use super::map_access::WORD;
 
 /// Words of the name of a task.
 pub const COMM_WORDS: usize = 2;
 
-/// Maximum size in bytes of a field.
+/// Maximum size in bytes of a text.
 pub const TEXT_MAX: usize = 64;
+
+/// The end of a text that was cut: an ellipsis and a NUL, as 4 bytes.
+const CUT: i32 = i32::from_ne_bytes([0xe2, 0x80, 0xa6, 0]);
 
 /// A text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +28,9 @@ pub enum RecordText {
     Comm,
     /// A text of at most 15 bytes whose place differs between records; a longer one is cut.
     Short(TextLocation),
+    /// A text whose place differs between records. Of one with more than 63 bytes, the first 60 and
+    /// an ellipsis.
+    Long(TextLocation),
 }
 
 /// Where a record has the place of a text, in the lower half of 4 bytes, and its length with the
@@ -42,7 +49,13 @@ impl RecordText {
         match self {
             RecordText::Field { size, .. } => size.div_ceil(8),
             RecordText::Comm | RecordText::Short(_) => COMM_WORDS,
+            RecordText::Long(_) => TEXT_MAX / WORD,
         }
+    }
+
+    /// Returns whether a part of a text may be missing.
+    pub fn may_be_cut(self) -> bool {
+        matches!(self, RecordText::Long(_))
     }
 
     /// Appends instructions that store the words at `base + at`; they overwrite R0 to R5. Returns
@@ -55,25 +68,39 @@ impl RecordText {
                 code.set(R2, 8 * COMM_WORDS as i32);
                 code.call(BpfHelper::CurrentComm);
             }
-            RecordText::Short(location) => {
-                for word in 0..COMM_WORDS as i16 {
-                    code.store_constant(AccessSize::B8, base, at + 8 * word, 0);
-                }
-                // A program may not load from a computed place of the record itself.
+            RecordText::Short(location) => location.store(code, base, at, COMM_WORDS),
+            RecordText::Long(location) => {
+                location.store(code, base, at, TEXT_MAX / WORD);
+                let whole = code.label();
                 code.load(AccessSize::B4, R1, CONTEXT, location.at);
-                code.alu_constant(BpfAlu::And, R1, 0xffff);
-                code.copy(R3, CONTEXT);
-                code.add_constant(R3, location.from.into());
-                code.add(R3, R1);
-                code.copy(R1, base);
-                code.add_constant(R1, at.into());
-                code.set(R2, 8 * COMM_WORDS as i32);
-                code.call(BpfHelper::ReadKernelText);
+                code.alu_constant(BpfAlu::ShiftRight, R1, 16);
+                code.jump_if(JumpIf::LessEqual, R1, TEXT_MAX as i32, whole);
+                code.store_constant(AccessSize::B4, base, at + TEXT_MAX as i16 - 4, CUT);
+                code.place(whole);
             }
             RecordText::Field { size, .. } if size > TEXT_MAX => return None,
             RecordText::Field { offset, size } => store_field(code, (offset, size), base, at),
         }
         Some(())
+    }
+}
+
+impl TextLocation {
+    /// Stores as many words of the text as there are, padded with NULs. The last byte is a NUL.
+    fn store(self, code: &mut Assembler, base: BpfRegister, at: i16, words: usize) {
+        for word in 0..words as i16 {
+            code.store_constant(AccessSize::B8, base, at + 8 * word, 0);
+        }
+        // A program may not load from a computed place of the record itself.
+        code.load(AccessSize::B4, R1, CONTEXT, self.at);
+        code.alu_constant(BpfAlu::And, R1, 0xffff);
+        code.copy(R3, CONTEXT);
+        code.add_constant(R3, self.from.into());
+        code.add(R3, R1);
+        code.copy(R1, base);
+        code.add_constant(R1, at.into());
+        code.set(R2, (words * WORD) as i32);
+        code.call(BpfHelper::ReadKernelText);
     }
 }
 

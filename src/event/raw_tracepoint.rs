@@ -3,7 +3,7 @@
 //!
 //! The places of members are those of the running kernel, from its types. A tracepoint whose number
 //! of arguments is not the expected one is not used, nor a field whose members the kernel does not
-//! have. Source: sched.h, task.h, syscalls.h, kmem.h and block.h in include/trace/events.
+//! have. Source: sched.h, task.h, syscalls.h, irq.h, kmem.h and block.h in include/trace/events.
 
 mod request;
 
@@ -15,6 +15,7 @@ use crate::bpf::argument_record::{ArgumentField, ArgumentRecord, ArgumentValue};
 use crate::decode::btf::prototypes::BtfTypes;
 use crate::decode::ctypes::{TypeShape, TypeTable as _, member};
 use crate::decode::format::{Field, FieldKind, Format};
+use crate::event::expr::in_kernel;
 
 /// A tracepoint whose record can be built from its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +40,10 @@ pub enum EventContext {
     /// As [`EventContext::Locked`], but for a task that wakes itself, with interrupts on. That is
     /// rare, and what a program misses then is counted.
     Wakeup,
+    /// In hard interrupts, with interrupts off.
+    HardInterrupt,
+    /// In soft interrupts, with interrupts on; these do not hit each other.
+    SoftInterrupt,
     /// Anywhere.
     Any,
 }
@@ -52,7 +57,13 @@ impl EventContext {
 
     /// Returns whether it may happen while a program of the other one runs on the CPU.
     pub fn may_interrupt(self, other: EventContext) -> bool {
-        matches!(self, Locked | Wakeup | Any) && matches!(other, Task | Wakeup | Any)
+        match self {
+            Task | UninterruptedTask => false,
+            SoftInterrupt => matches!(other, Task | Wakeup | Any),
+            Locked | Wakeup | HardInterrupt | Any => {
+                matches!(other, Task | Wakeup | SoftInterrupt | Any)
+            }
+        }
     }
 }
 
@@ -60,7 +71,7 @@ impl EventContext {
 enum Source {
     /// An argument.
     Argument(u8),
-    /// A member of the structure to which an argument points, at a path.
+    /// A member of the structure to which an argument points, at a path; for text also its address.
     Member(u8, &'static str),
     /// The lower half of a member, or all of it if it has 4 bytes, as a number of 8 bytes: the
     /// first of these that exists.
@@ -73,7 +84,7 @@ enum Source {
     SwitchState,
 }
 
-use EventContext::{Any, Locked, Task, UninterruptedTask, Wakeup};
+use EventContext::{Any, HardInterrupt, Locked, SoftInterrupt, Task, UninterruptedTask, Wakeup};
 use Source::{Argument, Extended, Member, Request, Sectors, SwitchState};
 
 /// A tracepoint: its event, where it happens, the number of its arguments, and the fields of its
@@ -125,7 +136,12 @@ const KNOWN: &[KnownTracepoint] = &[
         "sched:sched_process_fork",
         Task,
         2,
-        &[("parent_pid", Member(0, "pid")), ("child_pid", Member(1, "pid"))],
+        &[
+            ("parent_comm", Member(0, "comm")),
+            ("parent_pid", Member(0, "pid")),
+            ("child_comm", Member(1, "comm")),
+            ("child_pid", Member(1, "pid")),
+        ],
     ),
     ("task:task_newtask", Task, 2, &[("pid", Member(0, "pid"))]),
     ("task:task_rename", Task, 2, &[]),
@@ -136,6 +152,15 @@ const KNOWN: &[KnownTracepoint] = &[
         2,
         &[("id", Extended(0, &["orig_ax", "syscallno"])), ("ret", Argument(1))],
     ),
+    (
+        "irq:irq_handler_entry",
+        HardInterrupt,
+        2,
+        &[("irq", Argument(0)), ("name", Member(1, "name"))],
+    ),
+    ("irq:irq_handler_exit", HardInterrupt, 3, &[("irq", Argument(0)), ("ret", Argument(2))]),
+    ("irq:softirq_entry", SoftInterrupt, 1, &[("vec", Argument(0))]),
+    ("irq:softirq_exit", SoftInterrupt, 1, &[("vec", Argument(0))]),
     ("kmem:kmalloc", Any, 6, ALLOCATION),
     (
         "kmem:kmem_cache_alloc",
@@ -229,10 +254,22 @@ impl KnownArguments<'_> {
                 let size = size_of(self.types, self.type_of(*index)?)?;
                 (size == field.size).then_some(ArgumentValue::Argument(i16::from(*index)))?
             }
-            Member(of, path) => {
-                let at = self.member(*of, path, field)?;
-                ArgumentValue::Member { of: i16::from(*of), at }
-            }
+            Member(of, path) => match in_kernel::location(field) {
+                Some(location) => {
+                    let (at, type_) = place(self.types, self.type_of(*of)?, path)?;
+                    let is_pointer = match self.types.shape(type_)? {
+                        TypeShape::Pointer(_) => true,
+                        TypeShape::Array(_) => false,
+                        _ => return None,
+                    };
+                    let from = location.from;
+                    ArgumentValue::Text { of: i16::from(*of), at, is_pointer, from }
+                }
+                None => {
+                    let at = self.member(*of, path, field)?;
+                    ArgumentValue::Member { of: i16::from(*of), at }
+                }
+            },
             Extended(of, paths) => {
                 let (at, signed) = paths.iter().find_map(|path| {
                     let (at, type_) = place(self.types, self.type_of(*of)?, path)?;
@@ -324,8 +361,15 @@ mod tests {
         let hits = |one, other| context(one).may_interrupt(context(other));
         let (switch, wakeup, enter) =
             ("sched:sched_switch", "sched:sched_wakeup", "raw_syscalls:sys_enter");
+        let wakeup_new = "sched:sched_wakeup_new";
         assert!(hits(wakeup, enter) && hits("kmem:kfree", "kmem:kmalloc"));
         assert!(!hits(wakeup, switch) && !hits(switch, wakeup) && !hits(switch, enter));
         assert!(!hits(enter, "raw_syscalls:sys_exit") && !hits(enter, wakeup));
+        let (hard, soft) = ("irq:irq_handler_entry", "irq:softirq_entry");
+        assert!(hits(hard, soft) && hits(soft, enter) && hits(wakeup, soft));
+        assert!(
+            !hits(soft, hard) && !hits(hard, "irq:irq_handler_exit") && !hits(hard, wakeup_new)
+        );
+        assert!(!hits(soft, "irq:softirq_exit") && !hits(wakeup, hard) && !hits(soft, switch));
     }
 }

@@ -26,4 +26,16 @@ impl Event {
         let systems = ["timer", "irq", "irq_vectors"];
         self.name.split_once(':').is_some_and(|(system, _)| systems.contains(&system))
     }
+
+    /// Returns whether only interrupts raise this event: the begin or the end of an interrupt, or
+    /// of a function that runs in one. perilune never causes such an event itself.
+    pub fn is_only_of_interrupts(&self) -> bool {
+        let Some((system, name)) = self.name.split_once(':') else { return false };
+        let part = name.strip_suffix("_entry").or_else(|| name.strip_suffix("_exit"));
+        part.is_some_and(|part| match system {
+            "irq" => ["irq_handler", "softirq", "tasklet"].contains(&part),
+            "timer" => ["timer_expire", "hrtimer_expire"].contains(&part),
+            _ => system == "irq_vectors",
+        })
+    }
 }

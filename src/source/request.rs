@@ -52,13 +52,15 @@ pub struct SourceRequest {
 impl SourceRequest {
     /// Returns whether events of this process are left out where the kernel counts them.
     pub fn omits_self(&self, event: &Event, sampling: &Sampling) -> bool {
-        !self.watches_self(sampling) && !event.is_scheduler_event() && self.tasks.is_none()
+        let may_cause = !event.is_scheduler_event() && !event.is_only_of_interrupts();
+        !self.watches_self(sampling) && may_cause && self.tasks.is_none()
     }
 
     /// Returns the threads of this process whose events programs leave out, as the handlers of
     /// records do.
     pub fn omitted_tids(&self, event: &Event, sampling: &Sampling) -> &[i32] {
-        let hides_self = sampling.hide_self && !self.watches_self(sampling);
+        let hides_self =
+            sampling.hide_self && !self.watches_self(sampling) && !event.is_only_of_interrupts();
         if hides_self || self.omits_self(event, sampling) { &self.own_tids } else { &[] }
     }
 

@@ -20,6 +20,7 @@ mod contrib;
 mod count_modes;
 mod counted_stacks;
 mod counted_tasks;
+mod counted_texts;
 mod counters;
 mod counting;
 mod cpu_time;
@@ -125,6 +126,7 @@ fn main() -> ExitCode {
         files::tests(),
         counted_stacks::tests(),
         counted_tasks::tests(),
+        counted_texts::tests(),
         counting::tests(),
         counting::filters::tests(),
         pair_programs::tests(),

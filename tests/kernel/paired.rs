@@ -22,7 +22,6 @@ live_tests! {
     starts_without_room_are_evicted,
     the_starts_of_ended_threads_are_removed,
     a_script_pairs_in_the_kernel_by_declaring,
-    soft_interrupts_are_timed_in_the_kernel,
     a_killed_run_leaves_no_program_of_pairs,
     pairs_that_need_records_are_refused_or_taken_in_user_space,
     only_events_that_are_never_missed_are_paired_in_the_kernel_by_default,
@@ -304,20 +303,6 @@ fn both_pair_the_same_sleeps() -> bool {
     true
 }
 
-fn soft_interrupts_are_timed_in_the_kernel() {
-    let (load, _) = load::sleeps::<30>();
-    let tool = start("kernel", &["irq", "--soft", "--self"]);
-    load.run();
-    let run = tool.finish();
-    run.is_complete();
-    let rows: Vec<&Value> = run.of("row").filter(|row| row["table"] == "softirq").collect();
-    let names: Vec<&Value> = rows.iter().map(|row| &row["softirq"]).collect();
-    assert!(names.iter().any(|name| *name == "TIMER" || *name == "SCHED"), "{names:?}");
-    let calls = sum(&run, "softirq", "calls", |_| true);
-    let events = run.coverage()["events"].as_f64().unwrap_or_default();
-    assert!(calls > 0.0 && 2.0 * calls <= events, "{calls} {events}");
-}
-
 fn a_killed_run_leaves_no_program_of_pairs() {
     let tool = start("kernel", &["syscalls"]);
     // A program for each event, and one for the end of threads.
@@ -389,9 +374,6 @@ fn only_events_that_are_never_missed_are_paired_in_the_kernel_by_default() {
     let (code, text) = run_briefly(&stages(switches, back, &["--where", "kernel"]));
     assert_eq!(code, Some(0), "{text}");
     assert!(text.contains("sched:sched_switch: counted in the kernel"), "{text}");
-    let (code, text) = run_briefly(&["irq", "--soft", "--where", "kernel"]);
-    assert_eq!(code, Some(1), "{text}");
-    assert!(text.contains("only a record shows whether an interrupt hit perilune"), "{text}");
     let (code, text) = run_briefly(&["syscalls"]);
     assert_eq!(code, Some(0), "{text}");
     assert!(text.contains("raw_syscalls:sys_enter: counted in the kernel"), "{text}");

@@ -19,7 +19,7 @@ live_tests! { alone: [
 ] }
 
 /// Ends the test if this kernel has no raw tracepoints with known records.
-fn can_use_arguments() {
+pub(crate) fn can_use_arguments() {
     can_count();
     if let Some(why) = usual_refusal() {
         skip_anywhere(why);
@@ -77,8 +77,8 @@ fn fields_are_those_of_records() {
         ("sched:sched_wakeup_new", "comm pid prio target_cpu"),
         ("sched:sched_waking", "comm pid prio target_cpu"),
         ("sched:sched_migrate_task", "pid prio orig_cpu dest_cpu"),
-        ("sched:sched_stat_runtime", "pid runtime"),
-        ("sched:sched_process_fork", "parent_pid child_pid"),
+        ("sched:sched_stat_runtime", "comm pid runtime"),
+        ("sched:sched_process_fork", "parent_comm parent_pid child_comm child_pid"),
         ("kmem:kmalloc", "call_site bytes_req bytes_alloc node"),
         ("kmem:kmem_cache_alloc", "call_site bytes_req bytes_alloc node"),
         ("kmem:kfree", "call_site"),

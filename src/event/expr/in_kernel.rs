@@ -238,8 +238,12 @@ impl Lowering<'_> {
             }
             _ => return only("a comparison of two texts"),
         };
-        let RecordText::Field { offset, size } = field else {
-            return only("a comparison with the name of a task");
+        let (offset, size) = match field {
+            RecordText::Field { offset, size } => (offset, size),
+            RecordText::Comm => return only("a comparison with the name of a task"),
+            RecordText::Short(_) | RecordText::Long(_) => {
+                return only("a comparison with text whose place differs between records");
+            }
         };
         if literal.len() > size {
             return Ok(IntegerNode::Constant(0));

@@ -21,6 +21,9 @@ use crate::sys::machine::sysctl;
 /// Why names of cgroups are read from records.
 pub(super) const LATE_NAMES: &str = "a cgroup that is removed before the report would have no name";
 
+/// Why text whose length is not bounded is read from records.
+pub(super) const CUT_TEXT: &str = "a text of more than 63 bytes would be cut";
+
 /// Why user stacks are read from records.
 const USER_STACKS: &str = "the names of user stacks may be lost if programs last milliseconds";
 
@@ -184,6 +187,9 @@ impl<'a> CountPlan<'a> {
                     return Err("values of different types share a column".to_owned());
                 }
                 KernelExpr::Integer(node, _) => KeyPart::Integer(node),
+                KernelExpr::Text(text) if self.is_auto() && text.may_be_cut() => {
+                    return Err(CUT_TEXT.to_owned());
+                }
                 KernelExpr::Text(text) => KeyPart::Text(text),
                 KernelExpr::Cgroup(text) => {
                     if self.is_auto() && !count.late_names {

@@ -1,7 +1,7 @@
 //! Plans which pairs of a script the kernel measures.
 
 use super::Reason;
-use super::count_plan::{CountPlan, LATE_NAMES, may_mix};
+use super::count_plan::{CUT_TEXT, CountPlan, LATE_NAMES, may_mix};
 use crate::bpf::count::{CountedEvent, ScopedTask};
 use crate::bpf::integer::{IntegerNode, IntegerWidth};
 use crate::bpf::key::{KeyPart, KeyShape};
@@ -41,6 +41,8 @@ pub(super) struct PairPlan<'a> {
     /// Whether the run has `--where auto`. The kernel then pairs only what has the same result as
     /// records.
     pub(super) is_auto: bool,
+    /// Whether text may be cut.
+    pub(super) cuts_texts: bool,
 }
 
 /// An event of pairs.
@@ -80,6 +82,7 @@ impl CountPlan<'_> {
             roles: Vec::new(),
             removes_ended: false,
             is_auto: self.is_auto(),
+            cuts_texts: self.cuts_texts(declared),
         };
         // The kept values must be known before the ends, which run first if both are one event.
         let parts: [(&[PairSide], bool, PlannedPart<'_>); 3] = [
@@ -111,6 +114,11 @@ impl CountPlan<'_> {
         }
     }
 
+    /// Returns whether the text of keys may be cut.
+    fn cuts_texts(&self, declared: &DeclaredPairs) -> bool {
+        declared.cut_texts || !self.is_auto()
+    }
+
     /// Plans an event of a start, or of another side.
     fn side(
         &self,
@@ -134,7 +142,9 @@ impl CountPlan<'_> {
                 None if all_tasks && !is_start && needs_start => ScopedTask::Any,
                 _ => ScopedTask::Current,
             };
-            let key = side.keys.iter().map(|text| part(text, format)).collect::<Result<_, _>>()?;
+            let cuts = self.cuts_texts(declared);
+            let key = side.keys.iter().map(|text| part(text, format, cuts));
+            let key = key.collect::<Result<_, _>>()?;
             Ok(CountedEvent { key, scoped, ..CountedEvent::default() })
         })?;
         let may_miss = !is_of_calls(&event.name) && *event.name != *SWITCH;
@@ -280,9 +290,11 @@ pub(super) fn shape(known: &KeyShape, new: KeyShape) -> Result<KeyShape, Reason>
     }
 }
 
-pub(super) fn part(text: &str, format: &Format) -> Result<KeyPart, Reason> {
+/// Returns a part of a key; `cuts` is whether text may be cut.
+pub(super) fn part(text: &str, format: &Format, cuts: bool) -> Result<KeyPart, Reason> {
     Ok(match KernelExpr::parse(text, format).map_err(|why| why.to_string())? {
         KernelExpr::Integer(node, _) => KeyPart::Integer(node),
+        KernelExpr::Text(text) if !cuts && text.may_be_cut() => return Err(CUT_TEXT.to_owned()),
         KernelExpr::Text(text) => KeyPart::Text(text),
         KernelExpr::Cgroup(text) => KeyPart::Cgroup(text),
         KernelExpr::Chain => return Err("a stack".to_owned()),

@@ -87,6 +87,7 @@ fn read(of: &Table, aggregates: &Aggregates) -> mlua::Result<DeclaredPairs> {
         counts: counts.collect::<mlua::Result<_>>()?,
         threads: of.get("threads")?,
         strict: of.get("strict")?,
+        cut_texts: of.get("cut_texts")?,
         longer_ns: of.get::<Option<f64>>("longer")?.map(|ns| ns as i64),
         than_ns: of.get::<Option<f64>>("than")?.map(|ns| ns.floor() as i64),
         room: of.get("room")?,

@@ -15,7 +15,7 @@ local concat = table.concat
 
 -- The options of pairs, and those of a latency or a kv.
 local OPTIONS = "key same rows room threads drops longer age counts nested records strict pair "
-  .. "needs keep "
+  .. "needs keep cut_texts "
 local OF_LATENCY, OF_KV = OPTIONS .. "histogram than", OPTIONS .. "sums starts"
 
 --- Sets the types of the sums of sides. Raises an error for a sum of text.
@@ -106,6 +106,7 @@ local function declare_pairs(plan, starts, finishes, drops, of)
     open = plan.open, starts = starts, finishes = finishes, drops = drops,
     present = plan.present, fields = fields, counts = plan.counts,
     threads = of.threads and true or false, strict = of.strict and true or false,
+    cut_texts = of.cut_texts and true or false,
     longer = plan.longer, nested = of.nested,
     histogram = plan.histogram, room = of.room, than = plan.than,
     needs = (of.pair or of.records) and of.needs

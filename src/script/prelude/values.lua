@@ -68,7 +68,8 @@ function exports.measure(times, spec, events, of)
     local set, add = handlers_of "the values"
     for _, side in ipairs(sides) do add(side, value_handler(side, plan)) end
     declared { target = times, starts = {}, finishes = sides, drops = {}, present = plan.present,
-      fields = "", counts = {}, threads = false, strict = false, histogram = plan.histogram,
+      fields = "", counts = {}, threads = false, strict = false, cut_texts = false,
+      histogram = plan.histogram,
       needs = plan.mixed and "values of different types share a column" or nil }
     set()
   end)

@@ -134,7 +134,7 @@ fn a_part_that_only_user_space_can_evaluate_is_named() {
     for (text, part) in [
         ("_time + 1", "`_time`"),
         ("ul + _stack", "`_stack`"),
-        ("name == \"x\"", "`name`, whose place differs between records"),
+        ("name == \"x\"", "a comparison with text whose place differs between records"),
         ("ints[ub]", "an element with a computed index"),
         ("longs[0]", "`longs`"),
         ("dyn[0]", "this element of `dyn`"),

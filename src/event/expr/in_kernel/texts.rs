@@ -27,11 +27,11 @@ pub(super) fn of_array(field: &Field) -> Result<RecordText, OnlyInUserSpace> {
     }
 }
 
-/// Returns a text whose place differs between records: only the names of tasks, which have at most
-/// 15 bytes, fit a key.
+/// Returns a text whose place differs between records; the names of tasks have at most 15 bytes.
 pub(super) fn elsewhere(field: &Field) -> Result<RecordText, OnlyInUserSpace> {
     match location(field) {
         Some(location) if field.is_task_name() => Ok(RecordText::Short(location)),
-        _ => only(format!("`{}`, whose place differs between records", field.name)),
+        Some(location) => Ok(RecordText::Long(location)),
+        None => only(format!("`{}`, whose place differs between records", field.name)),
     }
 }
