@@ -32,10 +32,12 @@ function m.init(opt)
       values = function(start, cpu) return ran:values(cpu, start) end,
     })
     local ends, begins = evsel(exit), evsel(entry)
+    -- A hard interrupt inside a soft one is part of what `ran` in that.
+    local needs = opt.than and kind == "irq" and "`ran` is read from its records"
+      or delays.needs_records(opt)
     times:between({ begins, rows = { [2] = field } }, ends, {
       key = "_cpu", rows = { "_cpu" }, cut_texts = true, keep = opt.than, than = opt.than,
-      pair = beside, needs = opt.than and kind == "irq" and "`ran` needs its records"
-        or delays.needs_records(opt),
+      pair = beside, needs = needs,
     })
   end
   if opt.hard or not opt.soft then

@@ -84,15 +84,15 @@ function inside.watch()
   return self
 end
 
---- Returns what ran on a CPU in a delay, the longest first, then what is only counted:
+--- Returns what ran on a CPU during a delay, the longest first, then what is only counted:
 --- `tcp_write_timer 812.0us, process_timeout 3x 12.1us, eth0 64 packets, rcu_do_batch 2 samples`.
 ---@param cpu integer
----@param start perilune.State
+---@param start perilune.State the start of the delay, with its `delay`
 ---@return string
 function Inside:text(cpu, start)
   local log, rows, by = self.by[cpu], {}, {}
   if not log then return "" end
-  -- A delay that the kernel measures comes after what hits the program at its end.
+  -- A delay that the kernel has measured may come after entries that began behind its end.
   local since, ended = start.time, start.time + start.delay
   local oldest = math.max(log.count - KEPT, 0)
   for i = log.count - 1, oldest, -1 do
@@ -123,10 +123,10 @@ function Inside:text(cpu, start)
   return table.concat(texts, ", ")
 end
 
---- Returns what ran on a CPU in a delay as the value `ran` of an event; no value if nothing is
+--- Returns what ran on a CPU during a delay as the value `ran` of an event; no value if nothing is
 --- known.
 ---@param cpu integer
----@param start perilune.State
+---@param start perilune.State the start of the delay, with its `delay`
 ---@return table[]
 function Inside:values(cpu, start)
   local text = self:text(cpu, start)

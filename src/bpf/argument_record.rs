@@ -3,11 +3,11 @@
 //! A program of a raw tracepoint runs where the event happens, before the kernel makes a record. It
 //! costs less, and the kernel runs it also while another program runs on the CPU. The instructions
 //! here store the fields that a program reads, at their places in the record, so that the program
-//! itself is the same as for a record.
+//! itself is the same as for a record. A text is copied behind these fields, and its location leads
+//! there.
 
 pub mod request;
 
-use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use super::assembler::BpfRegister::{self, *};
@@ -41,15 +41,16 @@ pub struct ArgumentField {
 pub enum ArgumentValue {
     /// An argument, by its index.
     Argument(i16),
-    /// A text whose place differs between records. The field is its location.
+    /// A text whose place differs between records (`__data_loc`, `__rel_loc`). The field is its
+    /// location.
     Text {
         /// The index of the argument.
         of: i16,
         /// The offset in the structure to which the argument points.
         at: i16,
-        /// Whether the structure has the address of the text, not the text.
+        /// Whether the member is a pointer to the text instead of the text itself.
         is_pointer: bool,
-        /// Offset in the record from which the place counts.
+        /// Offset in the record to which the location is relative.
         from: i16,
     },
     /// Bytes of the structure to which an argument points.
@@ -79,9 +80,10 @@ pub enum ArgumentValue {
     },
 }
 
-/// Bytes for a text: enough to see that it is longer than a program keeps.
+/// Bytes for the copy of a text: a word more than a program keeps, which shows that the text is
+/// longer.
 const TEXT_ROOM: i16 = (TEXT_MAX + WORD) as i16;
-/// Bytes of the text for an address of 0.
+/// Bytes of `(null)` with its NUL.
 const NULL_BYTES: i32 = 7;
 
 /// States of a task in include/linux/sched.h, since 6.7: those that `sched:sched_switch` shows by
@@ -108,15 +110,14 @@ pub fn with_context(program: &[u64]) -> Option<Vec<u64>> {
 
 impl ArgumentRecord {
     /// Returns a program for the arguments of the tracepoint, from one for its record, which finds
-    /// the context in R2 ([`with_context`]). Returns None if it reads a field that is not known,
-    /// uses the record for more than loads, or leaves no room on its stack.
+    /// the context in R2 ([`with_context`]). Returns None if it reads a field or a text that is
+    /// not known, uses the record for more than loads and texts, or leaves no room on its stack.
     pub fn before(&self, program: &[u64]) -> Option<Vec<u64>> {
         let used = MemoryUse::of(program)?;
         let end = used.loads.iter().map(|load| load.end).max().unwrap_or(0);
         let texts_at = end.checked_add(WORD as i16 - 1)? & -(WORD as i16);
-        let texts: BTreeSet<i16> = used.texts.iter().copied().collect();
-        let texts_end =
-            texts_at.checked_add(TEXT_ROOM.checked_mul(texts.len().try_into().ok()?)?)?;
+        let texts_bytes = TEXT_ROOM.checked_mul(used.texts.len().try_into().ok()?)?;
+        let texts_end = texts_at.checked_add(texts_bytes)?;
         let base = used.lowest.checked_sub(texts_end)? & -(WORD as i16);
         if base < -STACK {
             return None;
@@ -133,7 +134,7 @@ impl ArgumentRecord {
         }
         let mut code = Assembler::default();
         for field in fields {
-            match texts.iter().position(|at| *at == field.at) {
+            match used.texts.iter().position(|at| *at == field.at) {
                 Some(n) => field.store_text(&mut code, base, texts_at + n as i16 * TEXT_ROOM)?,
                 None => field.store(&mut code, base)?,
             }
@@ -186,14 +187,15 @@ impl ArgumentField {
                 switch_state(code, exit_state_at);
                 self.store_number(code, to)?;
             }
-            // Without its text, a location has no meaning.
+            // A location is stored only with its text.
             ArgumentValue::Text { .. } => return None,
         }
         Some(())
     }
 
-    /// Stores a text at an offset of the record, which is at `base` from R10, and its location.
-    /// R1 has the arguments; R0 and R2 to R6 are overwritten. Returns None if it is not a text.
+    /// Copies a text to the offset `place` of the record, which is at `base` from R10, and stores
+    /// its location. R1 has the arguments; R0 and R2 to R6 are overwritten. Returns None if it is
+    /// not a text.
     fn store_text(&self, code: &mut Assembler, base: i16, place: i16) -> Option<()> {
         let ArgumentValue::Text { of, at, is_pointer, from } = self.value else { return None };
         let found = code.label();
@@ -208,7 +210,7 @@ impl ArgumentField {
         code.set(R2, TEXT_ROOM.into());
         code.call(BpfHelper::ReadKernelText);
         code.jump_if(JumpIf::SignedGreater, R0, 0, found);
-        // As the kernel writes an address of 0.
+        // The kernel records this for a null pointer.
         code.set_long(R0, u64::from_ne_bytes(*b"(null)\0\0"));
         code.store(AccessSize::B8, R10, base + place, R0);
         code.set(R0, NULL_BYTES);

@@ -1,17 +1,19 @@
 //! Reads from the instructions of a program which parts of its record and of its stack it uses.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::assembler::BpfRegister;
 use super::expression::CONTEXT;
+use super::record_text::OFFSET_MASK;
 
 /// The parts of memory that a program uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct MemoryUse {
     /// The bytes of the record that are loaded.
     pub(super) loads: Vec<Range<i16>>,
-    /// The texts that are read at the places that the record has, by the offsets of these places.
-    pub(super) texts: Vec<i16>,
+    /// The texts that are read, by the offsets of their locations.
+    pub(super) texts: BTreeSet<i16>,
     /// The lowest offset from R10 that it uses; 0 if it uses no stack.
     pub(super) lowest: i16,
 }
@@ -40,8 +42,6 @@ const COPY: u8 = 0xbf;
 const ADD_CONSTANT: u8 = 0x07;
 /// `dst &= value`.
 const AND_CONSTANT: u8 = 0x57;
-/// The lower half of a location: the place of a text.
-const PLACE: i32 = 0xffff;
 
 const RECORD: u8 = CONTEXT as u8;
 const FRAME: u8 = BpfRegister::R10 as u8;
@@ -64,7 +64,7 @@ impl MemoryUse {
                 return None;
             }
             if one.reads(RECORD) && one.class() != LDX {
-                used.texts.push(one.text_at(before, last)?);
+                used.texts.insert(one.text_at(before, last)?);
             }
             match one.class() {
                 LD => _ = words.next()?,
@@ -112,13 +112,13 @@ impl Instruction {
     }
 
     /// Returns the offset of the location of a text, whose address this instruction begins to
-    /// compute from the record's: the two before it have loaded the place. None for another
-    /// instruction.
+    /// compute from the record's: the two before it have loaded the offset. At most `TEXT_MAX`
+    /// bytes are read there. None for another instruction.
     fn text_at(self, load: Instruction, and: Instruction) -> Option<i16> {
         let is_load = load.class() == LDX && load.src == RECORD && load.bytes() == 4;
-        let is_place = (and.opcode, and.dst, and.imm) == (AND_CONSTANT, load.dst, PLACE);
+        let is_offset = (and.opcode, and.dst, and.imm) == (AND_CONSTANT, load.dst, OFFSET_MASK);
         let is_copy = self.opcode == COPY && self.src == RECORD && self.dst != load.dst;
-        (is_load && is_place && is_copy).then_some(load.offset)
+        (is_load && is_offset && is_copy).then_some(load.offset)
     }
 
     fn is_copy_of(self, src: u8, dst: u8) -> bool {

@@ -11,8 +11,14 @@ pub const COMM_WORDS: usize = 2;
 /// Maximum size in bytes of a text.
 pub const TEXT_MAX: usize = 64;
 
+/// Words of the longest text.
+const TEXT_WORDS: usize = TEXT_MAX / WORD;
+
+/// Mask of a location: the offset of the text.
+pub(super) const OFFSET_MASK: i32 = 0xffff;
+
 /// The end of a text that was cut: an ellipsis and a NUL, as 4 bytes.
-const CUT: i32 = i32::from_ne_bytes([0xe2, 0x80, 0xa6, 0]);
+const ELLIPSIS: i32 = i32::from_ne_bytes([0xe2, 0x80, 0xa6, 0]);
 
 /// A text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,8 +34,8 @@ pub enum RecordText {
     Comm,
     /// A text of at most 15 bytes whose place differs between records; a longer one is cut.
     Short(TextLocation),
-    /// A text whose place differs between records. Of one with more than 63 bytes, the first 60 and
-    /// an ellipsis.
+    /// A text whose place differs between records. If it has more than 63 bytes, it is cut after 60
+    /// and ends with an ellipsis.
     Long(TextLocation),
 }
 
@@ -49,11 +55,12 @@ impl RecordText {
         match self {
             RecordText::Field { size, .. } => size.div_ceil(8),
             RecordText::Comm | RecordText::Short(_) => COMM_WORDS,
-            RecordText::Long(_) => TEXT_MAX / WORD,
+            RecordText::Long(_) => TEXT_WORDS,
         }
     }
 
-    /// Returns whether a part of a text may be missing.
+    /// Returns whether a text may be cut. Names of tasks ([`RecordText::Short`]) are never longer
+    /// than their 15 bytes.
     pub fn may_be_cut(self) -> bool {
         matches!(self, RecordText::Long(_))
     }
@@ -70,12 +77,14 @@ impl RecordText {
             }
             RecordText::Short(location) => location.store(code, base, at, COMM_WORDS),
             RecordText::Long(location) => {
-                location.store(code, base, at, TEXT_MAX / WORD);
+                location.store(code, base, at, TEXT_WORDS);
                 let whole = code.label();
+                // An array may be longer than the text in it.
+                code.jump_if(JumpIf::SignedLess, R0, TEXT_MAX as i32, whole);
                 code.load(AccessSize::B4, R1, CONTEXT, location.at);
                 code.alu_constant(BpfAlu::ShiftRight, R1, 16);
                 code.jump_if(JumpIf::LessEqual, R1, TEXT_MAX as i32, whole);
-                code.store_constant(AccessSize::B4, base, at + TEXT_MAX as i16 - 4, CUT);
+                code.store_constant(AccessSize::B4, base, at + TEXT_MAX as i16 - 4, ELLIPSIS);
                 code.place(whole);
             }
             RecordText::Field { size, .. } if size > TEXT_MAX => return None,
@@ -86,14 +95,16 @@ impl RecordText {
 }
 
 impl TextLocation {
-    /// Stores as many words of the text as there are, padded with NULs. The last byte is a NUL.
+    /// Stores the first words of the text, padded with NULs; the last byte is a NUL. Sets R0 to the
+    /// number of bytes with the NUL; below 0, the text cannot be read. `MemoryUse` recognizes how
+    /// the address of the text is computed.
     fn store(self, code: &mut Assembler, base: BpfRegister, at: i16, words: usize) {
         for word in 0..words as i16 {
-            code.store_constant(AccessSize::B8, base, at + 8 * word, 0);
+            code.store_constant(AccessSize::B8, base, at + WORD as i16 * word, 0);
         }
         // A program may not load from a computed place of the record itself.
         code.load(AccessSize::B4, R1, CONTEXT, self.at);
-        code.alu_constant(BpfAlu::And, R1, 0xffff);
+        code.alu_constant(BpfAlu::And, R1, OFFSET_MASK);
         code.copy(R3, CONTEXT);
         code.add_constant(R3, self.from.into());
         code.add(R3, R1);

@@ -12,6 +12,7 @@ use std::rc::Rc;
 
 use crate::bpf::argument_record::request::{RequestField, RequestLayout};
 use crate::bpf::argument_record::{ArgumentField, ArgumentRecord, ArgumentValue};
+use crate::bpf::record_text::TextLocation;
 use crate::decode::btf::prototypes::BtfTypes;
 use crate::decode::ctypes::{TypeShape, TypeTable as _, member};
 use crate::decode::format::{Field, FieldKind, Format};
@@ -42,7 +43,8 @@ pub enum EventContext {
     Wakeup,
     /// In hard interrupts, with interrupts off.
     HardInterrupt,
-    /// In soft interrupts, with interrupts on; these do not hit each other.
+    /// In soft interrupts, also those that a kernel thread runs, with interrupts on. Those of a CPU
+    /// do not interrupt each other.
     SoftInterrupt,
     /// Anywhere.
     Any,
@@ -71,7 +73,8 @@ impl EventContext {
 enum Source {
     /// An argument.
     Argument(u8),
-    /// A member of the structure to which an argument points, at a path; for text also its address.
+    /// A member of the structure to which an argument points, at a path. For text whose place
+    /// differs between records, an array of characters or a pointer to them.
     Member(u8, &'static str),
     /// The lower half of a member, or all of it if it has 4 bytes, as a number of 8 bytes: the
     /// first of these that exists.
@@ -255,16 +258,7 @@ impl KnownArguments<'_> {
                 (size == field.size).then_some(ArgumentValue::Argument(i16::from(*index)))?
             }
             Member(of, path) => match in_kernel::location(field) {
-                Some(location) => {
-                    let (at, type_) = place(self.types, self.type_of(*of)?, path)?;
-                    let is_pointer = match self.types.shape(type_)? {
-                        TypeShape::Pointer(_) => true,
-                        TypeShape::Array(_) => false,
-                        _ => return None,
-                    };
-                    let from = location.from;
-                    ArgumentValue::Text { of: i16::from(*of), at, is_pointer, from }
-                }
+                Some(location) => self.text(*of, path, location)?,
                 None => {
                     let at = self.member(*of, path, field)?;
                     ArgumentValue::Member { of: i16::from(*of), at }
@@ -315,6 +309,17 @@ impl KnownArguments<'_> {
 
     fn type_of(&self, argument: u8) -> Option<u32> {
         self.types_of.get(usize::from(argument)).copied()
+    }
+
+    /// Returns a text whose place differs between records.
+    fn text(&self, of: u8, path: &str, location: TextLocation) -> Option<ArgumentValue> {
+        let (at, type_) = place(self.types, self.type_of(of)?, path)?;
+        let is_pointer = match self.types.shape(type_)? {
+            TypeShape::Pointer(_) => true,
+            TypeShape::Array(_) => false,
+            _ => return None,
+        };
+        Some(ArgumentValue::Text { of: of.into(), at, is_pointer, from: location.from })
     }
 
     /// Returns the offset of a member that has the type of a field.

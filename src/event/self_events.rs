@@ -27,9 +27,10 @@ impl Event {
         self.name.split_once(':').is_some_and(|(system, _)| systems.contains(&system))
     }
 
-    /// Returns whether only interrupts raise this event: the begin or the end of an interrupt, or
-    /// of a function that runs in one. perilune never causes such an event itself.
-    pub fn is_only_of_interrupts(&self) -> bool {
+    /// Returns whether this event is raised only in interrupts: the start or the end of one, or of
+    /// a function that runs in one. It is never perilune's own event, even if it interrupts
+    /// perilune.
+    pub fn is_raised_only_by_interrupts(&self) -> bool {
         let Some((system, name)) = self.name.split_once(':') else { return false };
         let part = name.strip_suffix("_entry").or_else(|| name.strip_suffix("_exit"));
         part.is_some_and(|part| match system {
@@ -37,5 +38,31 @@ impl Event {
             "timer" => ["timer_expire", "hrtimer_expire"].contains(&part),
             _ => system == "irq_vectors",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::kind::DerivedEvent;
+
+    #[test]
+    fn the_start_and_the_end_of_interrupts_are_never_own_events() {
+        let is_foreign = |name: &str| {
+            let event = DerivedEvent::new(name, &[], None);
+            Event::new(name, event).is_raised_only_by_interrupts()
+        };
+        for name in ["irq:softirq_entry", "irq:tasklet_exit", "irq:irq_handler_exit"] {
+            assert!(is_foreign(name), "{name}");
+        }
+        for name in ["timer:timer_expire_entry", "irq_vectors:local_timer_exit"] {
+            assert!(is_foreign(name), "{name}");
+        }
+        for name in ["irq:softirq_raise", "timer:timer_start", "timer:hrtimer_start"] {
+            assert!(!is_foreign(name), "{name}");
+        }
+        for name in ["irq_vectors:vector_alloc", "syscalls:sys_enter_read", "softirq_entry"] {
+            assert!(!is_foreign(name), "{name}");
+        }
     }
 }

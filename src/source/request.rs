@@ -50,17 +50,20 @@ pub struct SourceRequest {
 }
 
 impl SourceRequest {
-    /// Returns whether events of this process are left out where the kernel counts them.
+    /// Returns whether events of this process are left out where the kernel counts them: neither
+    /// those of the scheduler nor those that only interrupts raise.
     pub fn omits_self(&self, event: &Event, sampling: &Sampling) -> bool {
-        let may_cause = !event.is_scheduler_event() && !event.is_only_of_interrupts();
-        !self.watches_self(sampling) && may_cause && self.tasks.is_none()
+        let is_kept = event.is_scheduler_event() || event.is_raised_only_by_interrupts();
+        !self.watches_self(sampling) && !is_kept && self.tasks.is_none()
     }
 
     /// Returns the threads of this process whose events programs leave out, as the handlers of
     /// records do.
     pub fn omitted_tids(&self, event: &Event, sampling: &Sampling) -> &[i32] {
-        let hides_self =
-            sampling.hide_self && !self.watches_self(sampling) && !event.is_only_of_interrupts();
+        if event.is_raised_only_by_interrupts() {
+            return &[];
+        }
+        let hides_self = sampling.hide_self && !self.watches_self(sampling);
         if hides_self || self.omits_self(event, sampling) { &self.own_tids } else { &[] }
     }
 

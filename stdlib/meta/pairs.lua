@@ -70,9 +70,9 @@ error "this file describes the API to editors and checkers; it cannot be require
 ---@field than? number
 ---@field needs? string why records are needed, as -v prints it; only with `records` or `pair`
 ---@field keep? boolean
---- Of a text of more than 63 bytes whose place differs between records (`__data_loc char[]`), the
---- kernel may keep the first 60 and an ellipsis. Otherwise `--where auto` takes such text from
---- records.
+--- Lets the kernel cut texts whose place differs between records (`__data_loc char[]`): if they
+--- have more than 63 bytes, it keeps the first 60 and an ellipsis. Without it, `--where auto` takes
+--- such texts from records.
 ---@field cut_texts? boolean
 
 --- Counts some of the events: starts, ends without a start (`single`), or ends of recorded pairs.

@@ -13,11 +13,11 @@ live_tests! {
 
 const EXECS: &str = "sched:sched_process_exec//key=filename/alias=execs/";
 
-/// Copies a program to a path of that many bytes, and executes it `times` times.
+/// Copies a program to a path of `bytes` bytes that ends with `letter`, behind what is kept of a
+/// longer path. Executes it `times` times.
 fn executed(folder: &Path, bytes: usize, letter: &str, times: usize) -> PathBuf {
-    let before = folder.as_os_str().len() + 1;
-    // The letter is behind what is kept of a longer path.
-    let name = format!("{}{letter}", "x".repeat(bytes - before - 1));
+    let prefix = folder.as_os_str().len() + 1;
+    let name = format!("{}{letter}", "x".repeat(bytes - prefix - 1));
     let path = folder.join(name);
     std::fs::copy("/bin/true", &path).expect("there is room for a program");
     for _ in 0..times {

@@ -93,29 +93,58 @@ fn the_state_of_a_switch_is_a_single_bit() {
     assert_eq!([state(0, 0x1000, 0), state(0, 0x8000, 0)], [2, 2], "a lock, frozen");
 }
 
-#[test]
-fn only_a_text_is_read_at_a_place_that_the_record_has() {
-    let text = TextLocation { at: 8, from: 0 };
-    let reads = |text: RecordText, stack: i16| {
-        let mut code = Assembler::default();
-        code.copy(CONTEXT, R1);
-        text.store(&mut code, R10, -stack).unwrap();
-        code.exit();
-        code.finish().unwrap()
-    };
-    let value = ArgumentValue::Text { of: 1, at: 4, is_pointer: false, from: 0 };
-    let known = ArgumentRecord { fields: vec![ArgumentField { at: 8, bytes: 4, value }] };
-    let short = reads(RecordText::Short(text), 16);
-    assert!(known.before(&short).is_some());
-    assert!(switch().before(&short).is_none(), "no location");
-    assert!(known.before(&reader(AccessSize::B4, 8)).is_none(), "a location without its text");
-    // 16 bytes of the record and 72 of the text.
-    let [fits, too_large] = [512 - 88, 512 - 80].map(|stack| reads(RecordText::Long(text), stack));
-    assert!(known.before(&fits).is_some() && known.before(&too_large).is_none());
+/// A record with a text at 8, from the structure of the second argument.
+fn with_text(from: i16) -> ArgumentRecord {
+    let value = ArgumentValue::Text { of: 1, at: 4, is_pointer: false, from };
+    ArgumentRecord { fields: vec![ArgumentField { at: 8, bytes: 4, value }] }
+}
+
+/// Returns a program that stores a text at an offset from R10, and returns its location.
+fn text_reader(text: RecordText, stack: i16) -> Vec<u64> {
+    let mut code = Assembler::default();
+    code.copy(CONTEXT, R1);
+    text.store(&mut code, R10, -stack).unwrap();
+    code.load(AccessSize::B4, R0, CONTEXT, 8);
+    code.exit();
+    code.finish().unwrap()
 }
 
 #[test]
-fn a_program_that_needs_more_than_the_fields_has_no_place_there() {
+fn a_location_is_known_only_together_with_its_text() {
+    let short = text_reader(RecordText::Short(TextLocation { at: 8, from: 0 }), 16);
+    assert!(with_text(0).before(&short).is_some());
+    assert!(switch().before(&short).is_none(), "no location");
+    assert!(with_text(0).before(&reader(AccessSize::B4, 8)).is_none(), "not its text");
+}
+
+#[test]
+fn the_copy_of_a_text_needs_room_on_the_stack() {
+    // 16 bytes of the record and 72 of the text.
+    for (stack, fits) in [(512 - 88, true), (512 - 80, false)] {
+        let program = text_reader(RecordText::Long(TextLocation { at: 8, from: 0 }), stack);
+        assert_eq!(with_text(0).before(&program).is_some(), fits, "{stack}");
+    }
+}
+
+#[test]
+fn a_location_has_the_length_of_the_text_and_leads_to_its_copy() {
+    let location = |result: fn(u64, u64, u64, u64, u64) -> u64, from| {
+        let text = RecordText::Long(TextLocation { at: 8, from });
+        let program = with_text(from).before(&text_reader(text, 64)).unwrap();
+        let code: Vec<u8> = program.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let mut machine = rbpf::EbpfVmRaw::new(Some(&code)).unwrap();
+        machine.register_helper(BpfHelper::ReadKernelText as u32, result).unwrap();
+        machine.execute_program(&mut [0; 16]).unwrap()
+    };
+    assert_eq!(location(|_, bytes, _, _, _| bytes.min(5), 0), 5 << 16 | 16, "a text of 4 bytes");
+    assert_eq!(location(|_, bytes, _, _, _| bytes.min(5), 12), 5 << 16 | 4, "__rel_loc");
+    // A program keeps 64 bytes, so this one is longer.
+    assert_eq!(location(|_, bytes, _, _, _| bytes, 0), 72 << 16 | 16);
+    assert_eq!(location(|_, _, _, _, _| -14_i64 as u64, 0), 7 << 16 | 16, "(null)");
+}
+
+#[test]
+fn a_program_that_needs_more_than_the_fields_is_refused() {
     let is_known = |program: &[u64]| switch().before(program).is_some();
     assert!(is_known(&reader(AccessSize::B4, 24)));
     assert!(!is_known(&reader(AccessSize::B4, 28)), "no such field");

@@ -1,7 +1,7 @@
 //! Plans the parts of the events of pairs: what a start keeps, and what is counted.
 
 use super::Reason;
-use super::pair_plan::{PairPlan, PlannedSide, integer, part, shape, typed_integer, unsigned};
+use super::pair_plan::{PairPlan, PlannedSide, integer, shape, typed_integer, unsigned};
 use crate::bpf::count::CountLayout;
 use crate::bpf::integer::IntegerWidth;
 use crate::bpf::key::{KeyPart, KeyShape};
@@ -27,7 +27,7 @@ impl PairPlan<'_> {
                 KeptField::Column(column) => own(side, *column),
             };
             let text = text.ok_or("a value is missing")?;
-            kept.push(part(text, format, self.cuts_texts)?);
+            kept.push(self.part(text, format)?);
             types.push(match field {
                 KeptField::Column(column) if *column >= self.keys() => {
                     Some(typed_integer(text, format)?.1)
@@ -122,7 +122,7 @@ impl PairPlan<'_> {
         let is_present = |column: &usize| self.declared.present.get(*column) == Some(&true);
         let columns = (0..self.keys()).filter(is_present);
         let value = |column| match (own(side, column), kept(column)) {
-            (Some(text), None) => Ok(RowPart::Own(part(text, format, self.cuts_texts)?)),
+            (Some(text), None) => Ok(RowPart::Own(self.part(text, format)?)),
             (None, Some(index)) => Ok(RowPart::Kept(index)),
             _ => Err(DIFFERENT.to_owned()),
         };
@@ -159,10 +159,7 @@ impl PairPlan<'_> {
         let all = declared.counts.iter().enumerate().filter(|(_, count)| count.of == of);
         let mut counts = Vec::new();
         for (index, count) in all {
-            let key = count
-                .keys
-                .iter()
-                .map(|text| Ok(RowPart::Own(part(text, format, self.cuts_texts)?)));
+            let key = count.keys.iter().map(|text| Ok(RowPart::Own(self.part(text, format)?)));
             let key = key.collect::<Result<Vec<_>, Reason>>()?;
             let condition = count.condition.as_ref().map(|text| integer(text, format));
             let (number, condition) = (declared.own_counts() + index, condition.transpose()?);

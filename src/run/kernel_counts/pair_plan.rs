@@ -41,8 +41,8 @@ pub(super) struct PairPlan<'a> {
     /// Whether the run has `--where auto`. The kernel then pairs only what has the same result as
     /// records.
     pub(super) is_auto: bool,
-    /// Whether text may be cut.
-    pub(super) cuts_texts: bool,
+    /// Whether long texts may be cut.
+    pub(super) may_cut: bool,
 }
 
 /// An event of pairs.
@@ -82,7 +82,7 @@ impl CountPlan<'_> {
             roles: Vec::new(),
             removes_ended: false,
             is_auto: self.is_auto(),
-            cuts_texts: self.cuts_texts(declared),
+            may_cut: self.may_cut(declared),
         };
         // The kept values must be known before the ends, which run first if both are one event.
         let parts: [(&[PairSide], bool, PlannedPart<'_>); 3] = [
@@ -114,8 +114,8 @@ impl CountPlan<'_> {
         }
     }
 
-    /// Returns whether the text of keys may be cut.
-    fn cuts_texts(&self, declared: &DeclaredPairs) -> bool {
+    /// Returns whether long texts may be cut.
+    fn may_cut(&self, declared: &DeclaredPairs) -> bool {
         declared.cut_texts || !self.is_auto()
     }
 
@@ -142,8 +142,8 @@ impl CountPlan<'_> {
                 None if all_tasks && !is_start && needs_start => ScopedTask::Any,
                 _ => ScopedTask::Current,
             };
-            let cuts = self.cuts_texts(declared);
-            let key = side.keys.iter().map(|text| part(text, format, cuts));
+            let may_cut = self.may_cut(declared);
+            let key = side.keys.iter().map(|text| part(text, format, may_cut));
             let key = key.collect::<Result<_, _>>()?;
             Ok(CountedEvent { key, scoped, ..CountedEvent::default() })
         })?;
@@ -167,6 +167,11 @@ impl CountPlan<'_> {
 }
 
 impl PairPlan<'_> {
+    /// Returns a part of a key of this plan.
+    pub(super) fn part(&self, text: &str, format: &Format) -> Result<KeyPart, Reason> {
+        part(text, format, self.may_cut)
+    }
+
     fn table(mut self) -> Result<PairTable, Reason> {
         let keys: Vec<&[KeyPart]> =
             self.roles.iter().map(|role| &role.role.counted.key[..]).collect();
@@ -290,11 +295,11 @@ pub(super) fn shape(known: &KeyShape, new: KeyShape) -> Result<KeyShape, Reason>
     }
 }
 
-/// Returns a part of a key; `cuts` is whether text may be cut.
-pub(super) fn part(text: &str, format: &Format, cuts: bool) -> Result<KeyPart, Reason> {
+/// Returns a part of a key; `may_cut` is whether a long text may be cut.
+fn part(text: &str, format: &Format, may_cut: bool) -> Result<KeyPart, Reason> {
     Ok(match KernelExpr::parse(text, format).map_err(|why| why.to_string())? {
         KernelExpr::Integer(node, _) => KeyPart::Integer(node),
-        KernelExpr::Text(text) if !cuts && text.may_be_cut() => return Err(CUT_TEXT.to_owned()),
+        KernelExpr::Text(text) if !may_cut && text.may_be_cut() => return Err(CUT_TEXT.to_owned()),
         KernelExpr::Text(text) => KeyPart::Text(text),
         KernelExpr::Cgroup(text) => KeyPart::Cgroup(text),
         KernelExpr::Chain => return Err("a stack".to_owned()),

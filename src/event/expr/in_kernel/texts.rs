@@ -27,7 +27,8 @@ pub(super) fn of_array(field: &Field) -> Result<RecordText, OnlyInUserSpace> {
     }
 }
 
-/// Returns a text whose place differs between records; the names of tasks have at most 15 bytes.
+/// Returns a text whose place differs between records. Names of tasks, which have at most 15 bytes,
+/// take less room.
 pub(super) fn elsewhere(field: &Field) -> Result<RecordText, OnlyInUserSpace> {
     match location(field) {
         Some(location) if field.is_task_name() => Ok(RecordText::Short(location)),
