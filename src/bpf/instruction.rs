@@ -172,6 +172,8 @@ pub enum BpfHelper {
     GetStack = 67,
     /// `bpf_get_current_cgroup_id()`, in the hierarchy of cgroup v2.
     CurrentCgroup = 80,
+    /// `bpf_probe_read_kernel(dst, size, address)`.
+    ReadKernel = 113,
     /// `bpf_probe_read_user_str(dst, size, address)`.
     ReadUserText = 114,
     /// `bpf_probe_read_kernel_str(dst, size, address)`.

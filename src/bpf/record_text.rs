@@ -3,7 +3,7 @@
 use super::assembler::BpfRegister::{self, *};
 use super::assembler::{AccessSize, Assembler, BpfAlu, BpfHelper, JumpIf};
 use super::expression::CONTEXT;
-use super::map_access::WORD;
+use super::map_access::{INDEX_AT, WORD};
 
 /// Words of the name of a task.
 pub const COMM_WORDS: usize = 2;
@@ -78,14 +78,7 @@ impl RecordText {
             RecordText::Short(location) => location.store(code, base, at, COMM_WORDS),
             RecordText::Long(location) => {
                 location.store(code, base, at, TEXT_WORDS);
-                let whole = code.label();
-                // An array may be longer than the text in it.
-                code.jump_if(JumpIf::SignedLess, R0, TEXT_MAX as i32, whole);
-                code.load(AccessSize::B4, R1, CONTEXT, location.at);
-                code.alu_constant(BpfAlu::ShiftRight, R1, 16);
-                code.jump_if(JumpIf::LessEqual, R1, TEXT_MAX as i32, whole);
-                code.store_constant(AccessSize::B4, base, at + TEXT_MAX as i16 - 4, ELLIPSIS);
-                code.place(whole);
+                location.mark_cut(code, base, at);
             }
             RecordText::Field { size, .. } if size > TEXT_MAX => return None,
             RecordText::Field { offset, size } => store_field(code, (offset, size), base, at),
@@ -96,23 +89,77 @@ impl RecordText {
 
 impl TextLocation {
     /// Stores the first words of the text, padded with NULs; the last byte is a NUL. Sets R0 to the
-    /// number of bytes with the NUL; below 0, the text cannot be read. `MemoryUse` recognizes how
-    /// the address of the text is computed.
+    /// number of bytes with the NUL; below 0, the text cannot be read.
     fn store(self, code: &mut Assembler, base: BpfRegister, at: i16, words: usize) {
+        let most = words * WORD - 1;
         for word in 0..words as i16 {
             code.store_constant(AccessSize::B8, base, at + WORD as i16 * word, 0);
         }
-        // A program may not load from a computed place of the record itself.
+        self.load_address(code, 0);
+        self.load_bytes(code, R2, most);
+        // The helper adds a NUL: an array may have none.
+        code.add_constant(R2, 1);
+        code.copy(R1, base);
+        code.add_constant(R1, at.into());
+        code.call(BpfHelper::ReadKernelText);
+    }
+
+    /// Replaces the end of a text of [`TEXT_MAX`] bytes by an ellipsis if it is longer. R0 is what
+    /// [`TextLocation::store`] has set.
+    fn mark_cut(self, code: &mut Assembler, base: BpfRegister, at: i16) {
+        let whole = code.label();
+        code.jump_if(JumpIf::SignedLess, R0, TEXT_MAX as i32, whole);
+        self.load_bytes(code, R1, TEXT_MAX);
+        code.jump_if(JumpIf::Less, R1, TEXT_MAX as i32, whole);
+        // The next byte and a NUL, or only the NUL with which the text ends.
+        self.load_address(code, TEXT_MAX as i32 - 1);
+        code.copy(R1, R10);
+        code.add_constant(R1, INDEX_AT.into());
+        code.set(R2, 2);
+        code.call(BpfHelper::ReadKernelText);
+        code.jump_if(JumpIf::SignedLess, R0, 2, whole);
+        code.store_constant(AccessSize::B4, base, at + TEXT_MAX as i16 - 4, ELLIPSIS);
+        code.place(whole);
+    }
+
+    /// Copies the bytes of the array in which the text is to an offset from R10, but at most
+    /// `most`.
+    pub(super) fn copy_array(self, code: &mut Assembler, at: i16, most: usize) {
+        self.load_address(code, 0);
+        self.load_bytes(code, R2, most);
+        code.copy(R1, R10);
+        code.add_constant(R1, at.into());
+        code.call(BpfHelper::ReadKernel);
+    }
+
+    /// Sets R3 to the address of a byte of the text. A program may not load from a computed place
+    /// of the record itself. `MemoryUse` recognizes the first three instructions.
+    fn load_address(self, code: &mut Assembler, byte: i32) {
         code.load(AccessSize::B4, R1, CONTEXT, self.at);
         code.alu_constant(BpfAlu::And, R1, OFFSET_MASK);
         code.copy(R3, CONTEXT);
-        code.add_constant(R3, self.from.into());
+        code.add_constant(R3, i32::from(self.from) + byte);
         code.add(R3, R1);
-        code.copy(R1, base);
-        code.add_constant(R1, at.into());
-        code.set(R2, (words * WORD) as i32);
-        code.call(BpfHelper::ReadKernelText);
     }
+
+    /// Sets a register to the number of bytes of the array, but at most `most`.
+    fn load_bytes(self, code: &mut Assembler, to: BpfRegister, most: usize) {
+        let fits = code.label();
+        code.load(AccessSize::B4, to, CONTEXT, self.at);
+        code.alu_constant(BpfAlu::ShiftRight, to, 16);
+        code.jump_if(JumpIf::LessEqual, to, most as i32, fits);
+        code.set(to, most as i32);
+        code.place(fits);
+    }
+}
+
+/// Returns a text without the bytes of an incomplete character before the ellipsis with which a
+/// program has cut it; None for another text.
+pub fn without_partial_character(text: &[u8]) -> Option<Vec<u8>> {
+    let end = ELLIPSIS.to_ne_bytes();
+    let head = text.strip_suffix(&end[..3]).filter(|_| text.len() == TEXT_MAX - 1)?;
+    let why = std::str::from_utf8(head).err().filter(|why| why.error_len().is_none())?;
+    Some([&head[..why.valid_up_to()], &end[..3]].concat())
 }
 
 fn store_field(code: &mut Assembler, (offset, size): (i16, usize), base: BpfRegister, at: i16) {

@@ -5,6 +5,7 @@ mod long;
 mod machine;
 mod model;
 mod sums;
+mod texts;
 mod values;
 
 use machine::Machine;

@@ -40,7 +40,7 @@ pub struct CopiedFields {
     pub texts: Vec<TextLocation>,
 }
 
-/// Bytes for each text, with its NUL.
+/// Bytes for each text, with the NUL that it usually has.
 const TEXT_BYTES: usize = COMM_WORDS * WORD;
 
 /// Stored in place of the side of a start if one of its texts does not fit [`TEXT_BYTES`].
@@ -196,20 +196,14 @@ impl PairWriter<'_> {
         }
         let behind = of.field_bytes();
         for (n, text) in of.texts.iter().enumerate() {
-            self.copy_text(*text, to, i16::try_from(behind + n * TEXT_BYTES).ok()?, too_long)?;
+            self.copy_text(*text, to, i16::try_from(behind + n * TEXT_BYTES).ok()?, too_long);
         }
         Some(())
     }
 
     /// Copies a text to `behind` after the fields at `to`, and stores its new location. Jumps to
     /// `too_long` if it does not fit.
-    fn copy_text(
-        &mut self,
-        text: TextLocation,
-        to: i16,
-        behind: i16,
-        too_long: Label,
-    ) -> Option<()> {
+    fn copy_text(&mut self, text: TextLocation, to: i16, behind: i16, too_long: Label) {
         let copied = self.code.label();
         self.code.load(AccessSize::B4, R1, CONTEXT, text.at);
         self.code.alu_constant(BpfAlu::ShiftRight, R1, 16);
@@ -219,8 +213,7 @@ impl PairWriter<'_> {
         self.code.add_constant(R2, i32::from(behind + COMMON_BYTES as i16 - text.from));
         self.code.store(AccessSize::B4, R10, to + text.at - COMMON_BYTES as i16, R2);
         self.code.jump_if(JumpIf::Equal, R1, 0, copied);
-        RecordText::Short(text).store(self.code, R10, to + behind)?;
+        text.copy_array(self.code, to + behind, TEXT_BYTES);
         self.code.place(copied);
-        Some(())
     }
 }

@@ -3,6 +3,7 @@
 use super::Aggregates;
 use super::body::KernelTarget;
 use crate::bpf::key::CgroupText;
+use crate::bpf::record_text::without_partial_character;
 use crate::source::counted_chain::CountedChain;
 use crate::source::counted_row::{CountedRow, KeyValue};
 use crate::stack::OTHER;
@@ -51,7 +52,10 @@ impl Aggregates {
         let mut cgroups = self.0.shared.cgroups.borrow_mut();
         let word = |part: &KeyValue<'_>| match part {
             KeyValue::Integer(bits) => number(*bits, &mut strings),
-            KeyValue::Text(text) => Word::string(strings.intern(text)),
+            KeyValue::Text(text) => Word::string(match without_partial_character(text) {
+                Some(text) => strings.intern(&text),
+                None => strings.intern(text),
+            }),
             KeyValue::Chain(chain) => Word::number(stack_of(*chain) as f64),
             KeyValue::Cgroup(id, CgroupText::Path) => {
                 Word::string(strings.intern(cgroups.path(*id)))

@@ -185,3 +185,25 @@ fn short_texts_are_written_and_long_ones_are_counted() {
         assert_eq!(counters[PairCounter::Unwritten as usize], too_long);
     }
 }
+
+#[test]
+fn a_text_of_16_bytes_without_a_nul_is_written_whole() {
+    let copied = |side| {
+        let texts = vec![TextLocation { at: 32, from: 0 }];
+        CopiedFields { side, fields: Vec::new(), texts }
+    };
+    let (layout, start, finish) = pairs_with(true, copied(3), copied(7));
+    let at = LongRecord::of(&layout).expect("places");
+    let machine = Machine::new(&layout, 8, 8);
+    machine.use_table(0);
+    let mut record = record_with([Some(15), None], 0);
+    record[48 + 15] = b'x';
+    machine.run(&machine.load(&start), &record, 10_000, 5, 6);
+    machine.run(&machine.load(&finish), &record, 90_000, 5, 1);
+    let written = machine.take_written();
+    let [bytes] = &written[..] else { panic!("{written:?}") };
+    for event in [at.start, at.finish] {
+        let place = u16::from_ne_bytes([bytes[event + 32], bytes[event + 33]]);
+        assert_eq!(bytes[event + usize::from(place)..][..16], [b'x'; 16]);
+    }
+}

@@ -125,6 +125,7 @@ impl Machine {
             (BpfHelper::CurrentTask, |_, _, _, _, _| STATE.with_borrow(|state| state.task)),
             (BpfHelper::PerfOutput, write_record),
             (BpfHelper::CurrentComm, name_task),
+            (BpfHelper::ReadKernel, read),
             (BpfHelper::ReadKernelText, read_text),
         ] {
             machine.register_helper(helper as u32, function).expect("a helper");
@@ -244,6 +245,13 @@ fn name_task(to: u64, bytes: u64, _: u64, _: u64, _: u64) -> u64 {
     assert_eq!(bytes as usize, COMM.len());
     // SAFETY: the program passes the address of 16 bytes on its stack.
     unsafe { std::ptr::copy_nonoverlapping(COMM.as_ptr(), to as *mut u8, COMM.len()) };
+    0
+}
+
+fn read(to: u64, bytes: u64, from: u64, _: u64, _: u64) -> u64 {
+    // SAFETY: the program passes the address of as many bytes on its stack, and that of an array in
+    // the record.
+    unsafe { std::ptr::copy(from as *const u8, to as *mut u8, bytes as usize) };
     0
 }
 
