@@ -95,8 +95,12 @@ impl TextLocation {
         for word in 0..words as i16 {
             code.store_constant(AccessSize::B8, base, at + WORD as i16 * word, 0);
         }
+        let fits = code.label();
         self.load_address(code, 0);
-        self.load_bytes(code, R2, most);
+        self.load_length(code, R2);
+        code.jump_if(JumpIf::LessEqual, R2, most as i32, fits);
+        code.set(R2, most as i32);
+        code.place(fits);
         // The helper adds a NUL: an array may have none.
         code.add_constant(R2, 1);
         code.copy(R1, base);
@@ -109,7 +113,7 @@ impl TextLocation {
     fn mark_cut(self, code: &mut Assembler, base: BpfRegister, at: i16) {
         let whole = code.label();
         code.jump_if(JumpIf::SignedLess, R0, TEXT_MAX as i32, whole);
-        self.load_bytes(code, R1, TEXT_MAX);
+        self.load_length(code, R1);
         code.jump_if(JumpIf::Less, R1, TEXT_MAX as i32, whole);
         // The next byte and a NUL, or only the NUL with which the text ends.
         self.load_address(code, TEXT_MAX as i32 - 1);
@@ -122,18 +126,17 @@ impl TextLocation {
         code.place(whole);
     }
 
-    /// Copies the bytes of the array in which the text is to an offset from R10, but at most
-    /// `most`.
-    pub(super) fn copy_array(self, code: &mut Assembler, at: i16, most: usize) {
+    /// Copies the array in which the text is to an offset from R10. R2 has its length
+    /// ([`TextLocation::load_length`]).
+    pub(super) fn copy_array(self, code: &mut Assembler, at: i16) {
         self.load_address(code, 0);
-        self.load_bytes(code, R2, most);
         code.copy(R1, R10);
         code.add_constant(R1, at.into());
         code.call(BpfHelper::ReadKernel);
     }
 
-    /// Sets R3 to the address of a byte of the text. A program may not load from a computed place
-    /// of the record itself. `MemoryUse` recognizes the first three instructions.
+    /// Sets R3 to the address of a byte of the text; changes R1. A program may not load from a
+    /// computed place of the record itself. `MemoryUse` recognizes the first three instructions.
     fn load_address(self, code: &mut Assembler, byte: i32) {
         code.load(AccessSize::B4, R1, CONTEXT, self.at);
         code.alu_constant(BpfAlu::And, R1, OFFSET_MASK);
@@ -142,14 +145,10 @@ impl TextLocation {
         code.add(R3, R1);
     }
 
-    /// Sets a register to the number of bytes of the array, but at most `most`.
-    fn load_bytes(self, code: &mut Assembler, to: BpfRegister, most: usize) {
-        let fits = code.label();
+    /// Sets a register to the number of bytes of the array.
+    pub(super) fn load_length(self, code: &mut Assembler, to: BpfRegister) {
         code.load(AccessSize::B4, to, CONTEXT, self.at);
         code.alu_constant(BpfAlu::ShiftRight, to, 16);
-        code.jump_if(JumpIf::LessEqual, to, most as i32, fits);
-        code.set(to, most as i32);
-        code.place(fits);
     }
 }
 

@@ -11,7 +11,7 @@ use crate::counting::can_count;
 use crate::functions::Program;
 use crate::live::live_tests;
 use crate::load::Load;
-use crate::paired::{both, is_exact, run_briefly, start, sum};
+use crate::paired::{both, is_exact, run_briefly, start, sum, undelivered};
 use crate::raw_tracepoints::{attached, by_key, can_use_arguments};
 use crate::tool::Run;
 
@@ -197,7 +197,6 @@ fn both_time_the_same_interrupts() -> bool {
     });
     let pid = load.pid().to_string();
     let [kernel, user] = both(&["irq", "--soft", "-p", &pid], load);
-    let undelivered = |run: &Run| run.coverage()["undelivered"].as_u64().unwrap_or_default();
     if undelivered(&kernel) + undelivered(&user) > 0 {
         return false;
     }

@@ -22,6 +22,7 @@ live_tests! {
     starts_without_room_are_evicted,
     the_starts_of_ended_threads_are_removed,
     a_script_pairs_in_the_kernel_by_declaring,
+    soft_interrupts_are_timed_in_the_kernel,
     a_killed_run_leaves_no_program_of_pairs,
     pairs_that_need_records_are_refused_or_taken_in_user_space,
     only_events_that_are_never_missed_are_paired_in_the_kernel_by_default,
@@ -54,6 +55,11 @@ pub(crate) fn is_exact(run: &Run) {
 pub(crate) fn sum(run: &Run, table: &str, column: &str, is: impl Fn(&Value) -> bool) -> f64 {
     let rows = run.of("row").filter(|row| row["table"] == table && is(row));
     rows.filter_map(|row| row[column].as_f64()).sum()
+}
+
+/// Returns the number of events that the kernel did not deliver.
+pub(crate) fn undelivered(run: &Run) -> u64 {
+    run.coverage()["undelivered"].as_u64().unwrap_or_default()
 }
 
 fn lost(run: &Run) -> f64 {
@@ -284,7 +290,6 @@ fn both_pair_the_same_sleeps() -> bool {
     let [kernel, user] = both(&[path, "-m", "2048"], load);
     let calls = |run: &Run| sum(run, "away", "calls", |row| row["tid"] == pid);
     let total = |run: &Run| sum(run, "away", "total_us", |row| row["tid"] == pid);
-    let undelivered = |run: &Run| run.coverage()["undelivered"].as_u64().unwrap_or_default();
     kernel.is_complete();
     // Records of an idle task may be missing without a count.
     if undelivered(&kernel) + undelivered(&user) > 0 || calls(&user) < calls(&kernel) {
@@ -301,6 +306,20 @@ fn both_pair_the_same_sleeps() -> bool {
     };
     assert_eq!(name(&kernel), name(&user));
     true
+}
+
+fn soft_interrupts_are_timed_in_the_kernel() {
+    let (load, _) = load::sleeps::<30>();
+    let tool = start("kernel", &["irq", "--soft", "--self"]);
+    load.run();
+    let run = tool.finish();
+    run.is_complete();
+    let rows: Vec<&Value> = run.of("row").filter(|row| row["table"] == "softirq").collect();
+    let names: Vec<&Value> = rows.iter().map(|row| &row["softirq"]).collect();
+    assert!(names.iter().any(|name| *name == "TIMER" || *name == "SCHED"), "{names:?}");
+    let calls = sum(&run, "softirq", "calls", |_| true);
+    let events = run.coverage()["events"].as_f64().unwrap_or_default();
+    assert!(calls > 0.0 && 2.0 * calls <= events, "{calls} {events}");
 }
 
 fn a_killed_run_leaves_no_program_of_pairs() {

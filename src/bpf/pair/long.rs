@@ -17,7 +17,7 @@
 use super::layout::{FINISH_HEAD, PairCounter, PairLayout, START_HEAD};
 use super::writer::PairWriter;
 use crate::bpf::assembler::BpfRegister::*;
-use crate::bpf::assembler::{AccessSize, BpfAlu, BpfHelper, JumpIf, Label};
+use crate::bpf::assembler::{AccessSize, BpfHelper, JumpIf, Label};
 use crate::bpf::expression::CONTEXT;
 use crate::bpf::map_access::WORD;
 use crate::bpf::record_output::RING_IS_FULL;
@@ -205,15 +205,14 @@ impl PairWriter<'_> {
     /// `too_long` if it does not fit.
     fn copy_text(&mut self, text: TextLocation, to: i16, behind: i16, too_long: Label) {
         let copied = self.code.label();
-        self.code.load(AccessSize::B4, R1, CONTEXT, text.at);
-        self.code.alu_constant(BpfAlu::ShiftRight, R1, 16);
-        self.code.jump_if(JumpIf::SignedGreater, R1, TEXT_BYTES as i32, too_long);
-        self.code.copy(R2, R1);
-        self.code.shift_left(R2, 16);
-        self.code.add_constant(R2, i32::from(behind + COMMON_BYTES as i16 - text.from));
-        self.code.store(AccessSize::B4, R10, to + text.at - COMMON_BYTES as i16, R2);
-        self.code.jump_if(JumpIf::Equal, R1, 0, copied);
-        text.copy_array(self.code, to + behind, TEXT_BYTES);
+        text.load_length(self.code, R2);
+        self.code.jump_if(JumpIf::SignedGreater, R2, TEXT_BYTES as i32, too_long);
+        self.code.copy(R1, R2);
+        self.code.shift_left(R1, 16);
+        self.code.add_constant(R1, i32::from(behind + COMMON_BYTES as i16 - text.from));
+        self.code.store(AccessSize::B4, R10, to + text.at - COMMON_BYTES as i16, R1);
+        self.code.jump_if(JumpIf::Equal, R2, 0, copied);
+        text.copy_array(self.code, to + behind);
         self.code.place(copied);
     }
 }

@@ -6,6 +6,7 @@ use super::Reason;
 use crate::bpf::call_chain::{CHAIN_DEPTH_MAX, ChainShape};
 use crate::bpf::count::{CountLayout, CountedEvent, ScopedTask, SummedValue};
 use crate::bpf::key::{KeyPart, KeyShape};
+use crate::bpf::record_text::RecordText;
 use crate::decode::format::Format;
 use crate::event::expr::in_kernel::KernelExpr;
 use crate::event::filter::split::{Condition, UserCondition};
@@ -22,7 +23,7 @@ use crate::sys::machine::sysctl;
 pub(super) const LATE_NAMES: &str = "a cgroup that is removed before the report would have no name";
 
 /// Why text whose length is not bounded is read from records.
-pub(super) const CUT_TEXT: &str = "a text of more than 63 bytes would be cut";
+const CUT_TEXT: &str = "a text of more than 63 bytes would be cut";
 
 /// Why user stacks are read from records.
 const USER_STACKS: &str = "the names of user stacks may be lost if programs last milliseconds";
@@ -187,10 +188,7 @@ impl<'a> CountPlan<'a> {
                     return Err("values of different types share a column".to_owned());
                 }
                 KernelExpr::Integer(node, _) => KeyPart::Integer(node),
-                KernelExpr::Text(text) if self.is_auto() && text.may_be_cut() => {
-                    return Err(CUT_TEXT.to_owned());
-                }
-                KernelExpr::Text(text) => KeyPart::Text(text),
+                KernelExpr::Text(text) => text_part(text, !self.is_auto())?,
                 KernelExpr::Cgroup(text) => {
                     if self.is_auto() && !count.late_names {
                         return Err(LATE_NAMES.to_owned());
@@ -227,6 +225,14 @@ impl<'a> CountPlan<'a> {
             Some(_) => return Err("a name that is not of 16 bytes".to_owned()),
         }
         Ok(event)
+    }
+}
+
+/// Returns a part of a key that is text; `may_cut` is false if only whole texts are accepted.
+pub(super) fn text_part(text: RecordText, may_cut: bool) -> Result<KeyPart, Reason> {
+    match may_cut || !text.may_be_cut() {
+        true => Ok(KeyPart::Text(text)),
+        false => Err(CUT_TEXT.to_owned()),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Plans which pairs of a script the kernel measures.
 
 use super::Reason;
-use super::count_plan::{CUT_TEXT, CountPlan, LATE_NAMES, may_mix};
+use super::count_plan::{CountPlan, LATE_NAMES, may_mix, text_part};
 use crate::bpf::count::{CountedEvent, ScopedTask};
 use crate::bpf::integer::{IntegerNode, IntegerWidth};
 use crate::bpf::key::{KeyPart, KeyShape};
@@ -41,8 +41,6 @@ pub(super) struct PairPlan<'a> {
     /// Whether the run has `--where auto`. The kernel then pairs only what has the same result as
     /// records.
     pub(super) is_auto: bool,
-    /// Whether long texts may be cut.
-    pub(super) may_cut: bool,
 }
 
 /// An event of pairs.
@@ -82,7 +80,6 @@ impl CountPlan<'_> {
             roles: Vec::new(),
             removes_ended: false,
             is_auto: self.is_auto(),
-            may_cut: self.may_cut(declared),
         };
         // The kept values must be known before the ends, which run first if both are one event.
         let parts: [(&[PairSide], bool, PlannedPart<'_>); 3] = [
@@ -114,11 +111,6 @@ impl CountPlan<'_> {
         }
     }
 
-    /// Returns whether long texts may be cut.
-    fn may_cut(&self, declared: &DeclaredPairs) -> bool {
-        declared.cut_texts || !self.is_auto()
-    }
-
     /// Plans an event of a start, or of another side.
     fn side(
         &self,
@@ -142,7 +134,7 @@ impl CountPlan<'_> {
                 None if all_tasks && !is_start && needs_start => ScopedTask::Any,
                 _ => ScopedTask::Current,
             };
-            let may_cut = self.may_cut(declared);
+            let may_cut = may_cut(declared, self.is_auto());
             let key = side.keys.iter().map(|text| part(text, format, may_cut));
             let key = key.collect::<Result<_, _>>()?;
             Ok(CountedEvent { key, scoped, ..CountedEvent::default() })
@@ -169,7 +161,7 @@ impl CountPlan<'_> {
 impl PairPlan<'_> {
     /// Returns a part of a key of this plan.
     pub(super) fn part(&self, text: &str, format: &Format) -> Result<KeyPart, Reason> {
-        part(text, format, self.may_cut)
+        part(text, format, may_cut(self.declared, self.is_auto))
     }
 
     fn table(mut self) -> Result<PairTable, Reason> {
@@ -295,12 +287,16 @@ pub(super) fn shape(known: &KeyShape, new: KeyShape) -> Result<KeyShape, Reason>
     }
 }
 
-/// Returns a part of a key; `may_cut` is whether a long text may be cut.
+/// Returns whether pairs accept texts that the kernel cuts.
+fn may_cut(declared: &DeclaredPairs, is_auto: bool) -> bool {
+    declared.cut_texts || !is_auto
+}
+
+/// Returns a part of a key; `may_cut` is as for [`text_part`].
 fn part(text: &str, format: &Format, may_cut: bool) -> Result<KeyPart, Reason> {
     Ok(match KernelExpr::parse(text, format).map_err(|why| why.to_string())? {
         KernelExpr::Integer(node, _) => KeyPart::Integer(node),
-        KernelExpr::Text(text) if !may_cut && text.may_be_cut() => return Err(CUT_TEXT.to_owned()),
-        KernelExpr::Text(text) => KeyPart::Text(text),
+        KernelExpr::Text(text) => text_part(text, may_cut)?,
         KernelExpr::Cgroup(text) => KeyPart::Cgroup(text),
         KernelExpr::Chain => return Err("a stack".to_owned()),
     })
