@@ -7,7 +7,8 @@ use std::process::{Child, Command, Stdio};
 use perilune::sys::machine::is_linux_since;
 
 use crate::functions::{Program, next_line};
-use crate::live::live_tests;
+use crate::live::{live_tests, skip_anywhere};
+use crate::load::never_idle;
 use crate::tool::{Run, Tool};
 
 live_tests! {
@@ -99,15 +100,24 @@ fn the_replaced_program_ends_by_exec() {
 }
 
 fn the_old_thread_is_not_shown_as_running() {
+    let _busy = never_idle();
     let program = built();
-    let waiting = Waiting::start(&program);
-    let (pid, tid) = (waiting.child.id(), waiting.tid);
-    let args = ["task-state", "--than", "100ms", "--perins", "-p", &pid.to_string()];
-    let run = waiting.run(Tool::attach(&args));
-    let rows: Vec<_> = run.of("row").filter(|row| row["tid"] == tid).collect();
-    let ran = rows.iter().filter(|row| row["state"] == "R" && row["calls"].is_u64());
-    assert_eq!(ran.count(), 1, "{:?}", run.objects);
-    assert!(rows.iter().all(|row| row["table"] != "not_ended"), "{rows:?}");
+    for _ in 0..5 {
+        let waiting = Waiting::start(&program);
+        let (pid, tid) = (waiting.child.id(), waiting.tid);
+        let args = ["task-state", "--than", "100ms", "--perins", "-p", &pid.to_string()];
+        let run = waiting.run(Tool::attach(&args));
+        let rows: Vec<_> = run.of("row").filter(|row| row["tid"] == tid).collect();
+        assert!(rows.iter().all(|row| row["table"] != "not_ended"), "{rows:?}");
+        let ran = rows.iter().filter(|row| row["state"] == "R" && row["calls"].is_u64());
+        match ran.count() {
+            1 => return,
+            // The kernel wrote no record of the switch to the thread.
+            0 if run.coverage()["undelivered"] != 0 => {}
+            calls => panic!("{calls} rows: {:?}", run.objects),
+        }
+    }
+    skip_anywhere("this kernel wrote no record of some switches")
 }
 
 fn the_execve_began_in_another_thread() {
