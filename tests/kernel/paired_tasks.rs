@@ -21,6 +21,7 @@ live_tests! {
     a_command_is_timed_with_its_children,
     each_interval_has_the_pairs_that_ended_in_it,
     delays_without_room_are_counted_together,
+    starts_with_keys_of_several_columns_are_open_at_the_end,
 }
 
 fn only_calls_of_watched_tasks_are_timed() {
@@ -172,4 +173,42 @@ fn delays_without_room_are_counted_together() {
     assert!(run.coverage()["evicted"].as_u64() > Some(0), "{}", run.coverage());
     assert_eq!(run.coverage()["starts"], CALLS, "{}", run.coverage());
     is_exact(&run);
+}
+
+fn starts_with_keys_of_several_columns_are_open_at_the_end() {
+    let text = format!(
+        "local m = monitor {{ summary = 'sleeps', order = true }} local calls, open
+         function m.init()
+           local function of(event)
+             return evsel(('raw_syscalls:sys_%s/id == {}/'):format(event))
+           end
+           local enter, exit = of 'enter', of 'exit'
+           calls = latency {{ 'tid' }}
+           open = calls:between(enter, exit, {{ key = {{ '_tid', 'id' }}, rows = {{ '_tid' }},
+             records = function(starts) return {{
+               {{ enter, function(e) starts:open(e._tid, e) end }},
+               {{ exit, function(e)
+                 local start = starts:close(e._tid, e)
+                 if start then calls:add(start.delay, e._tid) end
+               end }} }} end }})
+         end
+         function m.deinit()
+           local n = 0
+           for _ in open:each() do n = n + 1 end
+           return calls, report('open', {{ 'n', 'len' }}, {{ {{ n, open:len() }} }})
+         end
+         return m",
+        libc::SYS_clock_nanosleep
+    );
+    let (_folder, script) = crate::script::written(&text);
+    let mut sleepers = [(); 3].map(|()| load::sleep_ms(60_000));
+    let pids = sleepers.each_ref().map(|load| load.pid().to_string()).join(",");
+    let tools = ["kernel", "user"].map(|place| start(place, &[&script, "-p", &pids]));
+    sleepers.iter_mut().for_each(load::Load::start);
+    std::thread::sleep(Duration::from_millis(500));
+    for run in tools.map(Tool::finish) {
+        let open = run.of("row").find(|row| row["table"] == "open").expect("the report");
+        assert_eq!((&open["n"], &open["len"]), (&3.into(), &3.into()), "{:?}", run.objects);
+        assert_eq!(run.coverage()["open"], 3, "{}", run.coverage());
+    }
 }

@@ -75,14 +75,18 @@ impl Aggregates {
         }
     }
 
-    /// Adds a start without an end, with its time in nanoseconds of the run.
+    /// Adds a start without an end, with its time in nanoseconds of the run. If its key has several
+    /// parts, it gets a number as its key.
     pub(in crate::script) fn add_open(&self, pairs: &DeclaredPairs, of: &OpenStart<'_>, time: f64) {
         let Some(declared) = pairs.open.and_then(|open| self.one(open)) else { return };
         let Some(KernelTarget::Starts(pending)) = declared.body.kernel_target() else { return };
         let (key, kept) = (self.words(of.key), self.words(of.kept));
-        if let [key] = key[..] {
-            pending.borrow_mut().take_over(key, time, &kept);
-        }
+        let mut pending = pending.borrow_mut();
+        let key = match key[..] {
+            [key] => key,
+            _ => Word::number(pending.len() as f64),
+        };
+        pending.take_over(key, time, &kept);
     }
 }
 
