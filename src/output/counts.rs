@@ -25,7 +25,7 @@ pub(super) fn blocks(table: &Table, all: bool, room: Option<usize>) -> (Table, V
 }
 
 fn omit_zeros(table: &mut Table) {
-    let is_zero = |i: usize| table.rows.iter().all(|row| row.get(i) == Some(&Cell::Int(0)));
+    let is_zero = |i: usize| table.rows.iter().all(|row| row.get(i) == Some(&Cell::whole(0)));
     let mut shown: Vec<usize> =
         (0..table.columns.len()).filter(|i| *i == 0 || !is_zero(*i)).collect();
     if shown.len() == 1 && table.columns.len() > 1 {
@@ -41,9 +41,9 @@ fn add_sums(table: &mut Table) {
             match (sum, cell) {
                 (Cell::Empty, Cell::Int(n)) => Cell::Int(*n),
                 (Cell::Empty, Cell::Num(n)) => Cell::Num(*n),
-                (Cell::Int(sum), Cell::Int(n)) => Cell::Int(sum.saturating_add(*n)),
-                (Cell::Int(sum), Cell::Num(n)) => Cell::Num(sum as f64 + n),
-                (Cell::Num(sum), Cell::Int(n)) => Cell::Num(sum + *n as f64),
+                (Cell::Int(sum), Cell::Int(n)) => Cell::whole(sum.get().saturating_add(n.get())),
+                (Cell::Int(sum), Cell::Num(n)) => Cell::Num(sum.get() as f64 + n),
+                (Cell::Num(sum), Cell::Int(n)) => Cell::Num(sum + n.get() as f64),
                 (Cell::Num(sum), Cell::Num(n)) => Cell::Num(sum + n),
                 (sum, _) => sum,
             }
@@ -99,7 +99,7 @@ mod tests {
             spare: false,
             metric: Default::default(),
         };
-        let row = |cells: [i128; 5]| cells.map(Cell::Int).to_vec();
+        let row = |cells: [i128; 5]| cells.map(Cell::whole).to_vec();
         Table {
             name: "t".into(),
             title: None,
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn a_table_of_zeros_keeps_a_column_and_one_row_has_no_sums() {
         let mut table = table(false);
-        table.rows = vec![vec![Cell::Int(0); 5]].into();
+        table.rows = vec![vec![Cell::whole(0); 5]].into();
         assert_eq!(lines(&table, false, 80), ["cpu switch", "0 0"]);
     }
 }

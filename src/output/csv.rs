@@ -159,6 +159,7 @@ impl Csv {
             push_field(writer, out, cell);
         });
         end_row(&mut self.sink.buffer);
+        self.sink.write_early();
     }
 
     /// Adds the columns of a part of a report.
@@ -201,7 +202,7 @@ impl Csv {
         let unit = Cell::Text(hist.unit.clone());
         for (at, bucket) in hist.buckets.iter().enumerate() {
             let numbers = [bucket.low.into(), bucket.high.into(), i128::from(bucket.count)];
-            let numbers = numbers.map(Cell::Int);
+            let numbers = numbers.map(Cell::whole);
             let error = hist.errors.get(at).map(|error| Cell::Num(*error));
             let keys = hist.keys.iter().map(|(_, cell)| cell);
             let row = std::iter::once(&unit).chain(keys).chain(&numbers).chain(&error);

@@ -325,7 +325,7 @@ fn push_value(out: &mut Vec<u8>, value: &Value<'_>) {
 fn push_cell(out: &mut Vec<u8>, cell: &Cell) {
     match cell {
         Cell::Empty => out.extend_from_slice(b"null"),
-        Cell::Int(value) => digits::push_i128(out, *value),
+        Cell::Int(value) => digits::push_i128(out, value.get()),
         Cell::Num(value) => push_float(out, *value),
         Cell::Bool(value) => out.extend_from_slice(if *value { b"true" } else { b"false" }),
         Cell::Text(text) => push_string(out, text.as_bytes()),

@@ -289,7 +289,7 @@ impl Draw for Parquet {
         let states = [("starts", coverage.starts), ("open", coverage.open)];
         let counts = counts.into_iter().chain(coverage.gaps()).chain(states);
         let pairs: Vec<(&str, Cell)> = std::iter::once(("final", Cell::Bool(last)))
-            .chain(counts.map(|(name, count)| (name, Cell::Int(count.into()))))
+            .chain(counts.map(|(name, count)| (name, Cell::whole(count.into()))))
             .collect();
         self.push_pairs(stamp, "coverage", "coverage", &pairs);
         let problems = Coverage { exited: 0, ..*coverage };

@@ -5,7 +5,7 @@
 //! `funclatency` and similar tools.
 
 use super::layout::{MeasuredText, PlacedColumn, TableLayout, lay_out, long_stacks, shorten};
-use super::{Colour, counts, shrink};
+use super::{ByteSink, Colour, counts, shrink};
 use crate::base::report::cell::Cell;
 use crate::base::report::draw::{Align, DrawnHistogram, Style, Table};
 use crate::base::report::rows::TableRows;
@@ -39,14 +39,15 @@ pub(super) fn painted(
 }
 
 /// Appends the titles, their rule if the style has one, and the rows, in lines of at most `room`
-/// characters where that is possible. Returns the titles of the columns that were omitted for lack
-/// of room.
+/// characters where that is possible, and writes rows early if there are many. Returns the titles
+/// of the columns that were omitted for lack of room.
 pub(super) fn push_table(
-    out: &mut Vec<u8>,
+    sink: &mut ByteSink,
     table: &Table,
     colour: Colour,
     room: Option<usize>,
 ) -> Vec<Vec<u8>> {
+    let out = &mut sink.buffer;
     if let Some(title) = &table.title {
         painted(out, colour, BOLD, |out| {
             escape::push_shown(out, title.as_bytes());
@@ -80,6 +81,8 @@ pub(super) fn push_table(
         out.push(b'\n');
     }
     for (i, row) in shown.rows.iter().enumerate() {
+        sink.write_early();
+        let out = &mut sink.buffer;
         push_row(out, &laid.row(row), &laid.columns);
         out.push(b'\n');
         for (nth, column) in below.iter().enumerate() {

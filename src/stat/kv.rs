@@ -36,6 +36,13 @@ pub struct KvOptions {
     pub bound: usize,
 }
 
+impl KvOptions {
+    /// Returns the number of names of a row.
+    fn names(&self) -> usize {
+        usize::from(self.named)
+    }
+}
+
 /// Rows of counts and sums.
 pub struct Kv {
     shape: KvOptions,
@@ -47,6 +54,7 @@ pub struct Kv {
     keys: Keys,
     counts: Vec<u64>,
     sums: Vec<Sum>,
+    /// Empty if rows have no names.
     names: Vec<Option<u32>>,
     folded: Folded,
     evicted: u64,
@@ -87,7 +95,7 @@ impl Kv {
         let keys = Keys::new(shape.keys);
         let row = keys.bytes_per_key()
             + size_of::<u64>()
-            + size_of::<Option<u32>>()
+            + shape.names() * size_of::<Option<u32>>()
             + shape.sums * size_of::<Sum>();
         let mut ranks = shape.first.clone();
         ranks.extend((0..shape.sums).filter(|i| !shape.first.contains(i)));
@@ -132,7 +140,7 @@ impl Kv {
             }
             self.sum_up(row, first, values);
         }
-        self.shape.named && self.names.get(row).is_some_and(Option::is_none)
+        self.names.get(row).is_some_and(Option::is_none)
     }
 
     #[inline(always)]
@@ -187,7 +195,7 @@ impl Kv {
             self.fold();
         }
         self.counts.push(0);
-        self.names.push(None);
+        self.names.extend(self.shape.named.then_some(None));
         self.sums.resize(self.sums.len() + self.shape.sums, Sum::default());
         self.keys.insert(key)
     }
@@ -202,7 +210,7 @@ impl Kv {
             let more = self.capacity.saturating_sub(self.counts.len());
             self.keys.reserve(more);
             self.counts.reserve_exact(more);
-            self.names.reserve_exact(more);
+            self.names.reserve_exact(self.shape.names() * more);
             self.sums.reserve_exact(more * self.shape.sums);
         }
         self.keys.len() < self.capacity
@@ -231,7 +239,7 @@ impl Kv {
             estimate.keep(self.keys.len(), &survivors);
         }
         gather(&mut self.counts, 1, &survivors);
-        gather(&mut self.names, 1, &survivors);
+        gather(&mut self.names, self.shape.names(), &survivors);
         gather(&mut self.sums, self.shape.sums, &survivors);
         self.keys.keep(&survivors);
         self.survivors = survivors;

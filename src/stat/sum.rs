@@ -1,6 +1,6 @@
 //! An exact sum: always of integers, and in the whole part for numbers with fractions.
 
-use crate::base::report::cell::Cell;
+use crate::base::report::cell::{Cell, PackedI128};
 use std::cmp::Ordering;
 
 /// A sum of whole numbers in 128 bits, with the remaining fraction in a double, so that adding 1 to
@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 /// infinite.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sum {
-    whole: i128,
+    whole: PackedI128,
     /// Fractions, less than 1 in total; or the part that does not fit `whole`.
     rest: f64,
 }
@@ -24,7 +24,7 @@ impl Sum {
     pub fn add(&mut self, value: f64) {
         let whole = value as i64;
         if whole as f64 == value && value.abs() < I64_RANGE {
-            self.whole = self.whole.wrapping_add(i128::from(whole));
+            self.whole = self.whole.get().wrapping_add(i128::from(whole)).into();
         } else {
             self.add_unusual(value);
         }
@@ -42,7 +42,7 @@ impl Sum {
 
     /// Returns a whole number.
     pub fn whole(whole: i128) -> Sum {
-        Sum { whole, rest: 0.0 }
+        Sum { whole: whole.into(), rest: 0.0 }
     }
 
     /// Returns so many times the sum: a whole number, if the sum is one.
@@ -55,16 +55,16 @@ impl Sum {
 
     /// Adds another sum.
     pub fn merge(&mut self, other: &Sum) {
-        self.add_whole(other.whole);
+        self.add_whole(other.whole.get());
         self.add_rest(other.rest);
     }
 
     fn add_whole(&mut self, whole: i128) {
-        match self.whole.checked_add(whole) {
-            Some(sum) => self.whole = sum,
+        match self.whole.get().checked_add(whole) {
+            Some(sum) => self.whole = sum.into(),
             None => {
-                self.rest += self.whole as f64 + whole as f64;
-                self.whole = 0;
+                self.rest += self.whole.get() as f64 + whole as f64;
+                self.whole = 0.into();
             }
         }
     }
@@ -82,7 +82,7 @@ impl Sum {
 
     /// Returns the nearest double.
     pub fn value(&self) -> f64 {
-        self.whole as f64 + self.rest
+        self.whole.get() as f64 + self.rest
     }
 
     /// Returns an exact integer, or a number if there is a fraction.
@@ -96,7 +96,7 @@ impl Sum {
             let floor = sum.rest.floor();
             let fits = floor.abs() < I128_RANGE;
             let fraction = if fits { sum.rest - floor } else { sum.rest };
-            (sum.whole.saturating_add(floor as i128), fraction)
+            (sum.whole.get().saturating_add(floor as i128), fraction)
         };
         let ((a, a_rest), (b, b_rest)) = (parts(self), parts(other));
         a.cmp(&b).then(a_rest.total_cmp(&b_rest))
@@ -116,17 +116,17 @@ mod tests {
     #[test]
     fn integers_stay_exact_beyond_two_to_the_53() {
         let big = 9_007_199_254_740_992.0;
-        assert_eq!(sum(&[big, 1.0, 1.0, 1.0]).cell(), Cell::Int(9_007_199_254_740_995));
-        assert_eq!(sum(&[1e18; 100]).cell(), Cell::Int(100_000_000_000_000_000_000));
-        assert_eq!(sum(&[2f64.powi(64), 1.0, -3.0]).cell(), Cell::Int((1 << 64) - 2));
-        assert_eq!(sum(&[-I64_RANGE, -1.0]).cell(), Cell::Int(-(1i128 << 63) - 1));
+        assert_eq!(sum(&[big, 1.0, 1.0, 1.0]).cell(), Cell::whole(9_007_199_254_740_995));
+        assert_eq!(sum(&[1e18; 100]).cell(), Cell::whole(100_000_000_000_000_000_000));
+        assert_eq!(sum(&[2f64.powi(64), 1.0, -3.0]).cell(), Cell::whole((1 << 64) - 2));
+        assert_eq!(sum(&[-I64_RANGE, -1.0]).cell(), Cell::whole(-(1i128 << 63) - 1));
     }
 
     #[test]
     fn fractions_carry_into_the_whole() {
         assert_eq!(sum(&[0.5, 0.25, 1.0]).cell(), Cell::Num(1.75));
-        assert_eq!(sum(&[0.5, 0.5]).cell(), Cell::Int(1));
-        assert_eq!(sum(&[2f64.powi(60), 0.5, 0.5]).cell(), Cell::Int((1 << 60) + 1));
+        assert_eq!(sum(&[0.5, 0.5]).cell(), Cell::whole(1));
+        assert_eq!(sum(&[2f64.powi(60), 0.5, 0.5]).cell(), Cell::whole((1 << 60) + 1));
     }
 
     #[test]
@@ -162,8 +162,13 @@ mod tests {
         sums.sort_by(Sum::order);
         let values: Vec<Cell> = sums.iter().map(Sum::cell).collect();
         let power = 1i128 << 54;
-        let expected =
-            [Cell::Num(-0.5), Cell::Int(1), Cell::Num(1.5), Cell::Int(power), Cell::Int(power + 1)];
+        let expected = [
+            Cell::Num(-0.5),
+            Cell::whole(1),
+            Cell::Num(1.5),
+            Cell::whole(power),
+            Cell::whole(power + 1),
+        ];
         assert_eq!(values, expected);
     }
 }

@@ -63,7 +63,7 @@ impl Host {
 fn rows(table: &Table) -> Vec<String> {
     let cell = |cell: &Cell| match cell {
         Cell::Empty => String::new(),
-        Cell::Int(value) => value.to_string(),
+        Cell::Int(value) => value.get().to_string(),
         Cell::Num(value) => value.to_string(),
         Cell::Bool(value) => value.to_string(),
         Cell::Text(text) => text.clone(),

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     fn rows(rows: &[&[i128]]) -> TableRows {
-        let row = |row: &&[i128]| row.iter().map(|value| Cell::Int(*value)).collect();
+        let row = |row: &&[i128]| row.iter().map(|value| Cell::whole(*value)).collect();
         rows.iter().map(row).collect::<Vec<Vec<Cell>>>().into()
     }
 
@@ -98,7 +98,8 @@ mod tests {
     fn a_row_has_as_many_cells_as_the_longest() {
         let all = rows(&[&[1, 2], &[], &[3]]);
         let empty = Cell::Empty;
-        let wanted = [[&Cell::Int(1), &Cell::Int(2)], [&empty, &empty], [&Cell::Int(3), &empty]];
+        let wanted =
+            [[&Cell::whole(1), &Cell::whole(2)], [&empty, &empty], [&Cell::whole(3), &empty]];
         assert_eq!(
             all.iter().map(|row| row.iter().collect::<Vec<_>>()).collect::<Vec<_>>(),
             wanted

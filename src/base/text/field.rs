@@ -47,7 +47,7 @@ pub fn push_array(out: &mut Vec<u8>, array: &Value<'_>) {
 pub fn push_cell(out: &mut Vec<u8>, cell: &Cell, decimals: Option<usize>) {
     match cell {
         Cell::Empty => {}
-        Cell::Int(value) => digits::push_i128(out, *value),
+        Cell::Int(value) => digits::push_i128(out, value.get()),
         Cell::Num(value) => push_float(out, *value, decimals),
         Cell::Bool(value) => out.extend_from_slice(if *value { b"true" } else { b"false" }),
         Cell::Text(text) => {
@@ -106,8 +106,11 @@ mod tests {
     #[test]
     fn cells_are_exact_unless_decimals_are_given() {
         assert_eq!(cell(&Cell::Empty, None), "");
-        assert_eq!(cell(&Cell::Int((1 << 53) + 1), None), "9007199254740993");
-        assert_eq!(cell(&Cell::Int(i128::from(u64::MAX) * 1000), None), "18446744073709551615000");
+        assert_eq!(cell(&Cell::whole((1 << 53) + 1), None), "9007199254740993");
+        assert_eq!(
+            cell(&Cell::whole(i128::from(u64::MAX) * 1000), None),
+            "18446744073709551615000"
+        );
         assert_eq!(cell(&Cell::Num(2.0 / 3.0), Some(3)), "0.667");
         assert_eq!(cell(&Cell::Num(25.0), None), "25");
         assert_eq!(cell(&Cell::Num(0.1), None), "0.1");

@@ -78,9 +78,10 @@ fn all_parts_of_a_report_share_one_header_which_is_not_repeated() {
         buckets: vec![Bucket { low: 0, high: 1, count: 2 }, Bucket { low: 2, high: 3, count: 0 }],
         errors: vec![],
     };
-    let row = Report::Row(vec![("on".into(), Cell::Bool(true)), ("n".into(), Cell::Int(1 << 70))]);
+    let row =
+        Report::Row(vec![("on".into(), Cell::Bool(true)), ("n".into(), Cell::whole(1 << 70))]);
     let calls =
-        || table("calls", &["comm", "count"], vec![vec![Cell::Text("a".into()), Cell::Int(4)]]);
+        || table("calls", &["comm", "count"], vec![vec![Cell::Text("a".into()), Cell::whole(4)]]);
     let (out, _) = drawn(|csv| {
         csv.report(stamp(0), &[calls(), Report::Hist(hist), row]);
         csv.report(stamp(1_000), &[calls()]);
@@ -124,7 +125,7 @@ fn estimated_counts_of_a_histogram_have_their_errors() {
 
 #[test]
 fn a_header_is_repeated_only_for_new_columns_and_after_the_other_kind_of_rows() {
-    let one = |name: &str, key: &str| table(name, &[key], vec![vec![Cell::Int(1)]]);
+    let one = |name: &str, key: &str| table(name, &[key], vec![vec![Cell::whole(1)]]);
     let empty = table("empty", &["never"], Vec::new());
     let (out, _) = drawn(|csv| {
         csv.report(stamp(0), &[one("a", "x"), empty]);
@@ -217,8 +218,20 @@ fn notes_and_coverage_are_messages() {
 }
 
 #[test]
+fn a_report_of_many_rows_is_written_before_it_is_complete() {
+    let rows = (0..10_000).map(|row| vec![Cell::whole(row)]).collect();
+    let results = Written::default();
+    let mut csv = csv(Box::new(results.clone()), Box::new(std::io::sink()));
+    csv.report(stamp(0), &[table("calls", &["n"], rows)]);
+    let early = results.text().lines().count();
+    assert!((5000..10_000).contains(&early), "{early} lines");
+    csv.flush().unwrap();
+    assert_eq!(results.text().lines().count(), 10_001, "one header");
+}
+
+#[test]
 fn rows_beyond_the_limit_of_a_table_are_counted_at_the_end() {
-    let rows = || vec![vec![Cell::Int(1)]];
+    let rows = || vec![vec![Cell::whole(1)]];
     let (_, messages) = drawn(|csv| {
         csv.quiet = true;
         let other = limited_table("other", &["n"], rows(), 1);

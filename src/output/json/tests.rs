@@ -93,7 +93,7 @@ fn a_row_has_a_key_per_column_and_exact_numbers() {
             Cell::Text("x".into()),
             Cell::Num(1234.5678),
             Cell::Empty,
-            Cell::Int(1 << 70),
+            Cell::whole(1 << 70),
         ]]
         .into(),
     };
@@ -125,7 +125,7 @@ fn a_histogram_is_one_object() {
         name: "runs".into(),
         title: "run time".into(),
         unit: "ns".into(),
-        keys: vec![("comm".into(), Cell::Text("redis".into())), ("name".into(), Cell::Int(1))],
+        keys: vec![("comm".into(), Cell::Text("redis".into())), ("name".into(), Cell::whole(1))],
         buckets: vec![
             Bucket { low: 0, high: 1, count: 2 },
             Bucket { low: 2, high: i64::MAX, count: u64::MAX },
@@ -191,7 +191,7 @@ fn invalid_bytes_and_harmful_characters_are_escaped() {
 
 #[test]
 fn a_report_of_many_rows_is_written_before_it_is_complete() {
-    let rows: Vec<Vec<Cell>> = (0..2000).map(|row| vec![Cell::Int(row)]).collect();
+    let rows: Vec<Vec<Cell>> = (0..2000).map(|row| vec![Cell::whole(row)]).collect();
     let table = Table {
         name: "calls".into(),
         title: None,

@@ -60,7 +60,7 @@ fn kind<'a>(column: &Column, mut cells: impl Iterator<Item = &'a Cell>) -> Metri
 
 fn text(cell: &Cell) -> String {
     match cell {
-        Cell::Int(value) => value.to_string(),
+        Cell::Int(value) => value.get().to_string(),
         Cell::Num(value) => value.to_string(),
         Cell::Bool(value) => value.to_string(),
         Cell::Text(text) => text.clone(),
@@ -70,7 +70,7 @@ fn text(cell: &Cell) -> String {
 
 fn number(cell: &Cell) -> Option<f64> {
     match cell {
-        Cell::Int(value) => Some(*value as f64),
+        Cell::Int(value) => Some(value.get() as f64),
         Cell::Num(value) => Some(*value),
         _ => None,
     }

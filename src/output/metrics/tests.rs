@@ -164,7 +164,7 @@ fn own_table(rows: Vec<Vec<Cell>>) -> Report {
 #[test]
 fn rows_of_a_table_without_a_declared_key_do_not_overwrite_each_other() {
     let row = |state: &str, share| {
-        vec![Cell::Int(0), Cell::Text(state.to_owned()), Cell::Num(share), Cell::Int(1)]
+        vec![Cell::whole(0), Cell::Text(state.to_owned()), Cell::Num(share), Cell::whole(1)]
     };
     let report = own_table(vec![row("run", 25.0), row("run", 50.0), row("sleep", 10.0)]);
     let tables = tables_of_reports(&[report], &[]);

@@ -219,7 +219,7 @@ fn of_value(key: &str, value: &Value<'_>) -> KeyValue {
 fn of_cell(key: &str, cell: &Cell) -> KeyValue {
     let any = match cell {
         Cell::Empty => return KeyValue { key: key.to_owned(), ..KeyValue::default() },
-        Cell::Int(number) => integer(*number),
+        Cell::Int(number) => integer(number.get()),
         Cell::Num(number) => Any::DoubleValue(*number),
         Cell::Bool(value) => Any::BoolValue(*value),
         Cell::Text(text) => Any::StringValue(text.clone()),

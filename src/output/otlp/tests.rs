@@ -187,7 +187,7 @@ fn the_attributes_of_an_event_are_those_of_json() {
         ("text", Value::Text(b"a\xff")),
     ];
     let frame = Frame { symbol: Some("main".into()), kernel: true, ..Frame::default() };
-    let extra = [("list".to_owned(), report::cell::Cell::Int(4))];
+    let extra = [("list".to_owned(), report::cell::Cell::whole(4))];
     let around = TestContext {
         cpu: 2,
         tid: u32::MAX,

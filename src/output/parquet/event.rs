@@ -260,8 +260,8 @@ fn has_additions(event: &EventLine<'_>) -> bool {
 fn additions(event: &EventLine<'_>, stacks: &StackStyle) -> Vec<(String, Cell)> {
     let mut added: Vec<(String, Cell)> = event.extra.to_vec();
     if let Some(detail) = event.detail {
-        added.push(("detail".to_owned(), Cell::Int(detail.number.into())));
-        added.push(("offset_ns".to_owned(), Cell::Int(detail.offset_ns.into())));
+        added.push(("detail".to_owned(), Cell::whole(detail.number.into())));
+        added.push(("offset_ns".to_owned(), Cell::whole(detail.offset_ns.into())));
     }
     if let EventText::Printer(text) = event.text {
         added.push(("text".to_owned(), Cell::Text(utf8(text).into_owned())));

@@ -51,8 +51,8 @@ impl RowValue<'_> {
 fn kind_of(cell: &Cell) -> ColumnKind {
     match cell {
         Cell::Empty => ColumnKind::Unknown,
-        Cell::Int(value) if i64::try_from(*value).is_ok() => ColumnKind::Int,
-        Cell::Int(value) if u64::try_from(*value).is_ok() => ColumnKind::Uint,
+        Cell::Int(value) if i64::try_from(value.get()).is_ok() => ColumnKind::Int,
+        Cell::Int(value) if u64::try_from(value.get()).is_ok() => ColumnKind::Uint,
         Cell::Int(_) => ColumnKind::Text,
         Cell::Num(_) => ColumnKind::Double,
         Cell::Bool(_) => ColumnKind::Bool,
@@ -68,8 +68,8 @@ pub(super) fn push_cell(column: &mut ParquetColumn, cell: &Cell) {
         (ColumnKind::Texts, Cell::Stack(stack)) => {
             column.push_texts(stack.frames.iter().map(|frame| frame.as_bytes()));
         }
-        (ColumnKind::Int | ColumnKind::Uint, Cell::Int(value)) => column.push_int(*value as i64),
-        (ColumnKind::Double, Cell::Int(value)) => column.push_double(*value as f64),
+        (ColumnKind::Int | ColumnKind::Uint, Cell::Int(n)) => column.push_int(n.get() as i64),
+        (ColumnKind::Double, Cell::Int(value)) => column.push_double(value.get() as f64),
         (ColumnKind::Double, Cell::Num(value)) if value.is_finite() => column.push_double(*value),
         (ColumnKind::Bool, Cell::Bool(value)) => column.push_bool(*value),
         (ColumnKind::Text, Cell::Text(text)) => column.push_text(text.as_bytes()),
@@ -83,7 +83,7 @@ fn text_of(cell: &Cell) -> String {
         Cell::Empty => String::new(),
         Cell::Int(value) => {
             let mut text = Vec::new();
-            digits::push_i128(&mut text, *value);
+            digits::push_i128(&mut text, value.get());
             String::from_utf8_lossy(&text).into_owned()
         }
         Cell::Num(value) => value.to_string(),

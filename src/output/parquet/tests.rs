@@ -228,7 +228,7 @@ fn a_late_column_with_gaps_reads_back_and_statistics_hold_all_pages() {
         // The first page has few numbers, the others are all different.
         let mixed = if i < 8000 { i % 5 } else { i * 1000 };
         let values = [("mixed", Value::Int(mixed)), ("at", Value::Pointer((-i) as u64))];
-        let extra = [("late".to_owned(), Cell::Int(i.into()))];
+        let extra = [("late".to_owned(), Cell::whole(i.into()))];
         draw(&mut parquet, i as u64, &values, &extra[..usize::from(late(i))]);
     }
     parquet.end().unwrap();
@@ -296,7 +296,7 @@ fn limited_table(name: &str, rows: Vec<Vec<Cell>>, hidden: u64) -> Report {
 fn rows_beyond_the_limit_of_a_table_are_counted_at_the_end() {
     let (folder, messages) = (tempfile::tempdir().unwrap(), Written::default());
     let mut parquet = begin_with(folder.path(), Box::new(messages.clone()));
-    let rows = || vec![vec![Cell::Int(1), Cell::Int(2)]];
+    let rows = || vec![vec![Cell::whole(1), Cell::whole(2)]];
     parquet.report(stamp(0), &[limited_table("t", rows(), 3), limited_table("u", rows(), 0)]);
     parquet.report(stamp(1), &[limited_table("t", rows(), 5)]);
     parquet.end().unwrap();
@@ -311,9 +311,9 @@ fn rows_beyond_the_limit_of_a_table_are_counted_at_the_end() {
 fn a_column_keeps_one_type_per_file_and_widens_in_the_next() {
     let folder = tempfile::tempdir().unwrap();
     let mut parquet = begin(folder.path());
-    parquet.report(stamp(0), &[table(vec![vec![Cell::Int(1), Cell::Int(2)]])]);
+    parquet.report(stamp(0), &[table(vec![vec![Cell::whole(1), Cell::whole(2)]])]);
     let other = vec![Cell::Text("(other)".to_owned()), Cell::Num(2.5)];
-    parquet.report(stamp(1000), &[table(vec![other, vec![Cell::Int(2), Cell::Empty]])]);
+    parquet.report(stamp(1000), &[table(vec![other, vec![Cell::whole(2), Cell::Empty]])]);
     parquet.end().unwrap();
     let rows = &read(folder.path())["rows/m.t"];
     let time = "\"time\":1795251600000000";

@@ -94,9 +94,9 @@ pub(super) fn put_cell(body: &mut Vec<u8>, strings: &mut Interned, name: &[u8], 
     let stack;
     let value = match cell {
         Cell::Empty => return,
-        Cell::Int(value) => match i64::try_from(*value) {
+        Cell::Int(value) => match i64::try_from(value.get()) {
             Ok(value) => Value::Int(value),
-            Err(_) => Value::Float(*value as f64),
+            Err(_) => Value::Float(value.get() as f64),
         },
         Cell::Num(value) => Value::Float(*value),
         Cell::Bool(value) => {

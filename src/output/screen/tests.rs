@@ -30,7 +30,12 @@ fn column(title: &str, width: usize, align: Align) -> Column {
 /// Returns a table of `top`: pid, two sums, name.
 fn table(rows: &[(i128, i128, i128, &str)]) -> Report {
     let cells = |&(pid, switches, runtime, comm): &(i128, i128, i128, &str)| {
-        vec![Cell::Int(pid), Cell::Int(switches), Cell::Int(runtime), Cell::Text(comm.to_owned())]
+        vec![
+            Cell::whole(pid),
+            Cell::whole(switches),
+            Cell::whole(runtime),
+            Cell::Text(comm.to_owned()),
+        ]
     };
     Report::Table(Table {
         name: "kv".into(),

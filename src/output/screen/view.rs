@@ -204,7 +204,7 @@ fn is_numeric(table: &Table, column: usize) -> bool {
 fn holds(cell: &Cell, wanted: &str) -> bool {
     match cell {
         Cell::Empty => false,
-        Cell::Int(value) => value.to_string().contains(wanted),
+        Cell::Int(value) => value.get().to_string().contains(wanted),
         Cell::Num(value) => value.to_string().contains(wanted),
         Cell::Bool(value) => value.to_string().contains(wanted),
         Cell::Text(text) => text.to_lowercase().contains(wanted),
@@ -227,8 +227,8 @@ fn order(a: Option<&Cell>, b: Option<&Cell>) -> Ordering {
     match (a, b) {
         (Some(Cell::Int(a)), Some(Cell::Int(b))) => a.cmp(b),
         (Some(Cell::Num(a)), Some(Cell::Num(b))) => a.total_cmp(b),
-        (Some(Cell::Int(a)), Some(Cell::Num(b))) => (*a as f64).total_cmp(b),
-        (Some(Cell::Num(a)), Some(Cell::Int(b))) => a.total_cmp(&(*b as f64)),
+        (Some(Cell::Int(a)), Some(Cell::Num(b))) => (a.get() as f64).total_cmp(b),
+        (Some(Cell::Num(a)), Some(Cell::Int(b))) => a.total_cmp(&(b.get() as f64)),
         (Some(Cell::Text(a)), Some(Cell::Text(b))) => a.cmp(b),
         (Some(Cell::Stack(a)), Some(Cell::Stack(b))) => a.frames.cmp(&b.frames),
         _ => rank(a).cmp(&rank(b)),

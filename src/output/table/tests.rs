@@ -3,7 +3,7 @@
 use super::*;
 use crate::base::report::cell::StackCell;
 use crate::base::report::draw::{Bucket, Column, Draw, Report};
-use crate::output::test_support::{drawn, stamp};
+use crate::output::test_support::{Written, drawn, stamp};
 
 fn column(title: &str, width: usize, align: Align) -> Column {
     let decimals = title.contains("(us)").then_some(3);
@@ -41,7 +41,7 @@ fn latencies() -> [Column; 5] {
 }
 
 fn latency(calls: i128, [total, min, avg, max]: [f64; 4]) -> [Cell; 5] {
-    [Cell::Int(calls), Cell::Num(total), Cell::Num(min), Cell::Num(avg), Cell::Num(max)]
+    [Cell::whole(calls), Cell::Num(total), Cell::Num(min), Cell::Num(avg), Cell::Num(max)]
 }
 
 fn log2(counts: &[u64]) -> Vec<Bucket> {
@@ -100,7 +100,7 @@ fn a_short_title_is_padded_and_keys_are_printed_above() {
         name: "runs".into(),
         title: "runtime".into(),
         unit: "ns".into(),
-        keys: vec![("comm".into(), text("redis")), ("cpu".into(), Cell::Int(3))],
+        keys: vec![("comm".into(), text("redis")), ("cpu".into(), Cell::whole(3))],
         buckets: vec![
             Bucket { low: -10, high: -1, count: 1 },
             Bucket { low: 0, high: 9, count: 3_000_000_000 },
@@ -173,13 +173,13 @@ timer:hrtimer_expire_entry => timer:hrtimer_expire_exit         2            1.0
 fn plain_tables_stay_aligned_whatever_their_cells() {
     let columns = vec![left("cpu", 6), right("context-switches", 12), right("page-faults", 12)];
     let rows = vec![
-        vec![text("[000]"), Cell::Int(120), Cell::Int(7)],
-        vec![text("[001]"), Cell::Int((1 << 53) + 1), Cell::Empty],
+        vec![text("[000]"), Cell::whole(120), Cell::whole(7)],
+        vec![text("[001]"), Cell::whole((1 << 53) + 1), Cell::Empty],
     ];
     let counters = table(Style::Plain, columns, rows);
     let rows = vec![
-        vec![text("nginx"), text("__kmalloc;leaky"), Cell::Int(512)],
-        vec![text("träge"), text("x"), Cell::Int(1)],
+        vec![text("nginx"), text("__kmalloc;leaky"), Cell::whole(512)],
+        vec![text("träge"), text("x"), Cell::whole(1)],
     ];
     let mut leaks =
         table(Style::Plain, vec![right("comm", 8), right("stack", 8), right("bytes", 12)], rows);
@@ -208,8 +208,8 @@ fn the_title_of_top_is_printed_on_the_time_line() {
         left("PREV_COMM", 0),
     ];
     let rows = vec![
-        vec![Cell::Int(100), Cell::Int(1), Cell::Int(48_000_000), text("nginx")],
-        vec![Cell::Int(0), Cell::Int(2), Cell::Int(0), text("swapper/1")],
+        vec![Cell::whole(100), Cell::whole(1), Cell::whole(48_000_000), text("nginx")],
+        vec![Cell::whole(0), Cell::whole(2), Cell::whole(0), text("swapper/1")],
     ];
     let top = Table { samples: 9022, ..table(Style::Top, columns, rows) };
     assert_eq!(
@@ -226,7 +226,7 @@ PREV_PID SCHED_SWITCH      RUNTIME PREV_COMM
 #[test]
 fn empty_tables_are_omitted_and_an_empty_report_prints_a_message() {
     let empty = |name: &str| Report::Table(table(Style::Plain, vec![left(name, 0)], vec![]));
-    let full = Report::Table(table(Style::Plain, vec![left("c", 0)], vec![vec![Cell::Int(1)]]));
+    let full = Report::Table(table(Style::Plain, vec![left("c", 0)], vec![vec![Cell::whole(1)]]));
     assert_eq!(
         drawn(|text| text.report(stamp(0), &[empty("a"), full, empty("b")])),
         "2026-11-21 09:00:00.000000 \nc\n1\n"
@@ -242,7 +242,7 @@ fn empty_tables_are_omitted_and_an_empty_report_prints_a_message() {
 fn keys_for_json_are_not_shown() {
     let hidden = Column { json_only: true, ..right("p99", 8) };
     let part =
-        table(Style::Plain, vec![left("a", 0), hidden], vec![vec![Cell::Int(1), Cell::Int(2)]]);
+        table(Style::Plain, vec![left("a", 0), hidden], vec![vec![Cell::whole(1), Cell::whole(2)]]);
     assert_eq!(
         drawn(|text| text.report(stamp(0), &[Report::Table(part)])),
         "2026-11-21 09:00:00.000000 \na\n1\n"
@@ -253,7 +253,7 @@ fn keys_for_json_are_not_shown() {
 fn a_shrinking_column_drops_decimals_in_all_rows_before_it_widens() {
     let shown = |values: [f64; 2]| {
         let column = Column { shrinks: true, ..right("p99(us)", 7) };
-        let rows = values.map(|value| vec![Cell::Num(value), Cell::Int(1)]).to_vec();
+        let rows = values.map(|value| vec![Cell::Num(value), Cell::whole(1)]).to_vec();
         let part = table(Style::Plain, vec![column, right("x", 1)], rows);
         drawn(|text| text.report(stamp(0), &[Report::Table(part)]))
             .lines()
@@ -276,7 +276,7 @@ fn a_long_stack_is_printed_below_its_row_and_a_short_one_in_it() {
         let columns = ["comm", "stack", "bytes"].map(|title| right(title, 0)).to_vec();
         drawn(|text| text.report(stamp(0), &[Report::Table(table(Style::Plain, columns, rows))]))
     };
-    let row = |frames: &[&str]| vec![Cell::Text("nginx".into()), stack(frames), Cell::Int(512)];
+    let row = |frames: &[&str]| vec![Cell::Text("nginx".into()), stack(frames), Cell::whole(512)];
     let out = drawn_rows(vec![row(&["__kmalloc", "leaky"])]);
     assert!(out.ends_with(" comm           stack bytes\nnginx __kmalloc;leaky   512\n"), "{out}");
     let long = "a_function_whose_name_is_longer_than_most_functions_have";
@@ -295,7 +295,7 @@ fn each_further_long_stack_of_a_row_is_printed_below_its_title() {
     };
     let long = "a_function_whose_name_is_longer_than_most_functions_have";
     let columns = ["asleep in", "n", "woken by"].map(|title| right(title, 0)).to_vec();
-    let row = |waker: &[&str]| vec![stack(&[long, "main"]), Cell::Int(1), stack(waker)];
+    let row = |waker: &[&str]| vec![stack(&[long, "main"]), Cell::whole(1), stack(waker)];
     let rows = vec![row(&["wakes", long]), row(&[])];
     let out =
         drawn(|text| text.report(stamp(0), &[Report::Table(table(Style::Plain, columns, rows))]));
@@ -307,16 +307,31 @@ fn each_further_long_stack_of_a_row_is_printed_below_its_title() {
 }
 
 #[test]
+fn many_rows_are_written_while_others_are_drawn() {
+    let rows: Vec<Vec<Cell>> = (0..10_000).map(|row| vec![Cell::whole(row)]).collect();
+    let part = table(Style::Plain, vec![right("n", 60)], rows);
+    let written = Written::default();
+    let mut sink = ByteSink::new(Box::new(written.clone()));
+    push_table(&mut sink, &part, Colour::Never, None);
+    assert!(sink.buffer.capacity() < 100_000, "{}", sink.buffer.capacity());
+    sink.flush().unwrap();
+    let text = written.text();
+    let drawn = text.lines().skip(1).map(|line| line.trim().parse().unwrap());
+    assert_eq!(drawn.collect::<Vec<i128>>(), (0..10_000).collect::<Vec<i128>>());
+}
+
+#[test]
 fn lines_fit_the_terminal_and_keep_all_numbers() {
     let lines = |room: Option<usize>| {
         let spare = |title: &str| Column { spare: true, ..right(title, 8) };
         let columns = vec![left("function", 20), spare("p50"), spare("p95"), right("max", 8)];
         let name = "std::vector<int, std::allocator<int>>::push_back";
-        let row = |name: &str| vec![text(name), Cell::Int(1), Cell::Int(2), Cell::Int(1_000_000)];
+        let row =
+            |name: &str| vec![text(name), Cell::whole(1), Cell::whole(2), Cell::whole(1_000_000)];
         let part = table(Style::Plain, columns, vec![row(name), row("main")]);
-        let mut out = Vec::new();
-        push_table(&mut out, &part, Colour::Never, room);
-        String::from_utf8(out).unwrap().lines().map(str::to_owned).collect::<Vec<_>>()
+        let mut sink = ByteSink::new(Box::new(std::io::sink()));
+        push_table(&mut sink, &part, Colour::Never, room);
+        String::from_utf8(sink.buffer).unwrap().lines().map(str::to_owned).collect::<Vec<_>>()
     };
     let wide = "std::vector<int, std::allocator<int>>::push_back        1        2  1000000";
     assert_eq!(lines(None)[1], wide);
@@ -339,7 +354,7 @@ fn lines_fit_the_terminal_and_keep_all_numbers() {
 #[test]
 fn a_very_long_name_does_not_hide_the_next_columns() {
     let long = format!("begin{}end", "x".repeat(1000));
-    let row = vec![Cell::Text(long.clone()), Cell::Int(7), Cell::Text(long.clone())];
+    let row = vec![Cell::Text(long.clone()), Cell::whole(7), Cell::Text(long.clone())];
     let columns = vec![left("function", 0), right("faults", 8), left("file", 0)];
     let part = Report::Table(table(Style::Plain, columns, vec![row]));
     let text = drawn(|text| text.report(stamp(0), &[part]));

@@ -67,8 +67,9 @@ impl TextOutput {
                     if let (Style::Top, false, Some(stamp)) = (table.style, titled, stamp) {
                         self.top_title(stamp, table);
                     }
-                    let (out, colour) = (&mut self.results.buffer, self.look.colour);
-                    let omitted = table::push_table(out, table, colour, (self.look.columns)());
+                    let (sink, colour) = (&mut self.results, self.look.colour);
+                    let omitted = table::push_table(sink, table, colour, (self.look.columns)());
+                    let out = &mut sink.buffer;
                     table::push_hidden(out, table.hidden, colour);
                     if !omitted.is_empty() && !std::mem::replace(&mut self.omitted_listed, true) {
                         table::push_omitted(out, &omitted, colour);

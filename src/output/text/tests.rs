@@ -110,7 +110,7 @@ sshd 50588 430947.269426:      16854 cycles: ip=0xffffffff824b84f6 addr=0x7f00
 fn values_of_a_script_are_printed_above_the_event() {
     let extra = [
         ("inside".to_owned(), text("__raw_spin_lock_irqsave;evil")),
-        ("late_us".to_owned(), Cell::Int(30000)),
+        ("late_us".to_owned(), Cell::whole(30000)),
     ];
     let out = drawn(|text| {
         draw_event(
@@ -174,7 +174,7 @@ fn no_escape_sequence_reaches_the_terminal() {
 fn a_row_on_its_own_is_a_line_with_its_time() {
     let row = Report::Row(vec![
         ("ancestry".into(), text("bash <- sshd")),
-        ("pid".into(), Cell::Int(100)),
+        ("pid".into(), Cell::whole(100)),
         ("unit".into(), Cell::Empty),
     ]);
     assert_eq!(
@@ -296,7 +296,7 @@ perilune: 3 events; own CPU 16ms, 0 lost, peak memory 0B, first drain after 0.0 
 
 #[test]
 fn colour_marks_stamps_titles_and_alerts() {
-    let part = one_cell("c", Cell::Int(1));
+    let part = one_cell("c", Cell::whole(1));
     let (results, _) = drawn_with(
         |look| look.colour = Colour::Always,
         |text| {
@@ -311,7 +311,7 @@ fn colour_marks_stamps_titles_and_alerts() {
 #[test]
 fn omitted_columns_are_listed_once() {
     let part = || {
-        let mut part = one_cell("p50", Cell::Int(1));
+        let mut part = one_cell("p50", Cell::whole(1));
         if let Report::Table(table) = &mut part {
             table.columns.iter_mut().for_each(|column| column.spare = true);
         }

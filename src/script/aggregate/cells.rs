@@ -106,7 +106,7 @@ impl TableParts<'_> {
         };
         Some(match of {
             IntegerType::Pointer => Cell::Text(hex(Number::Int(value))),
-            _ => Cell::Int(value),
+            _ => Cell::whole(value),
         })
     }
 

@@ -50,7 +50,7 @@ impl FlameCounts {
         let named = |wanted: &String| {
             let field = further.iter().find(|(name, _)| name == wanted);
             field.and_then(|(_, cell)| match cell {
-                Cell::Int(value) => Some(*value as f64),
+                Cell::Int(value) => Some(value.get() as f64),
                 Cell::Num(value) => Some(*value),
                 _ => None,
             })

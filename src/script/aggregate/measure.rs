@@ -72,7 +72,7 @@ impl TableParts<'_> {
 fn label_text(cell: &Cell) -> String {
     match cell {
         Cell::Empty => String::new(),
-        Cell::Int(value) => value.to_string(),
+        Cell::Int(value) => value.get().to_string(),
         Cell::Num(value) => value.to_string(),
         Cell::Bool(value) => value.to_string(),
         Cell::Text(text) => text.clone(),

@@ -132,11 +132,11 @@ fn begin(
     let Missing { gone, lost } = past.borrow_mut().between(window.from, window.to);
     let reaches = past.borrow().reaches(window.start);
     context.past.evicted += gone;
-    let mut row = vec![("detail".to_owned(), Cell::Int(number.into()))];
+    let mut row = vec![("detail".to_owned(), Cell::whole(number.into()))];
     row.extend(values);
     for (name, count) in [("earlier_events_gone", gone), ("events_lost", lost)] {
         if count > 0 {
-            row.push((name.to_owned(), Cell::Int(count.into())));
+            row.push((name.to_owned(), Cell::whole(count.into())));
         }
     }
     let stamp = context.stamp(window.stop);

@@ -124,7 +124,7 @@ fn metric(it: Value) -> mlua::Result<MetricKind> {
 /// have them, too.
 fn cell_of(column: &Column, value: Value) -> Cell {
     match cell(value) {
-        Cell::Int(n) if column.decimals.is_some_and(|d| d > 0) => Cell::Num(n as f64),
+        Cell::Int(n) if column.decimals.is_some_and(|d| d > 0) => Cell::Num(n.get() as f64),
         cell => cell,
     }
 }

@@ -241,7 +241,7 @@ impl RunContext {
     fn weighed(&self, extra: &[(String, Cell)]) -> Option<Vec<(String, Cell)>> {
         let weight = self.weight.get();
         (weight > 1.0).then(|| {
-            let first = ("weight".to_owned(), Cell::Int(weight as i128));
+            let first = ("weight".to_owned(), Cell::whole(weight as i128));
             std::iter::once(first).chain(extra.iter().cloned()).collect()
         })
     }

@@ -25,7 +25,7 @@ pub(in crate::script) fn cell(value: Value) -> Cell {
             Cell::Text(format!("{}... ({} more bytes)", utf8(start), rest.len()))
         }
         Value::Nil => Cell::Empty,
-        Value::Integer(n) => Cell::Int(i128::from(n)),
+        Value::Integer(n) => Cell::whole(i128::from(n)),
         Value::Number(n) => Cell::from(n),
         Value::String(s) => Cell::Text(utf8(&s.as_bytes()).into_owned()),
         Value::Boolean(b) => Cell::Bool(b),

@@ -24,7 +24,7 @@ fn a_name_is_kept_for_one_unused_interval() {
     assert_eq!(kv.rows().count(), 0);
     assert!(!kv.add(&number(1), 0, &[2.0]), "the name is still known");
     let row = kv.rows().next().unwrap();
-    assert_eq!((row.count, row.sums[0].cell(), row.name), (1, Cell::Int(2), Some(9)));
+    assert_eq!((row.count, row.sums[0].cell(), row.name), (1, Cell::whole(2), Some(9)));
     kv.clear();
     kv.clear();
     assert!(kv.add(&number(1), 0, &[2.0]), "the name was evicted");
@@ -38,8 +38,8 @@ fn later_parts_of_a_wide_value_are_summed_and_not_counted() {
     kv.take(&[high, 7.0], first);
     kv.take(&[1.0, 7.0], first | MORE);
     let row = kv.rows().next().unwrap();
-    assert_eq!((row.count, row.sums[1].cell()), (1, Cell::Int((1 << 63) + 1)));
-    assert_eq!((kv.samples(), row.sums[0].cell()), (1, Cell::Int(0)));
+    assert_eq!((row.count, row.sums[1].cell()), (1, Cell::whole((1 << 63) + 1)));
+    assert_eq!((kv.samples(), row.sums[0].cell()), (1, Cell::whole(0)));
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn counts_and_sums_by_key() {
     let row = kv.rows().next().unwrap();
     assert_eq!(
         (row.count, row.sums[0].cell(), row.sums[1].cell()),
-        (2, Cell::Int(10), Cell::Int(6))
+        (2, Cell::whole(10), Cell::whole(6))
     );
     assert_eq!((row.name, kv.samples()), (Some(9), 2));
     kv.clear();
@@ -63,7 +63,7 @@ fn values_past_the_last_sum_are_ignored() {
     let mut kv = kv(1, vec![], 1 << 20);
     kv.add(&number(1), 1, &[5.0]);
     kv.add(&number(2), 0, &[5.0, 6.0]);
-    assert!(kv.rows().all(|row| row.sums[0].cell() == Cell::Int(0)));
+    assert!(kv.rows().all(|row| row.sums[0].cell() == Cell::whole(0)));
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn rows_whose_keys_become_equal_are_one() {
     let rows = odd.rows().map(|row| (row.key[0], row.count, row.sums[0].cell()));
     let expected = [0.0, 1.0].map(Word::number).into_iter().zip([3, 3]).zip([6, 9]);
     let expected: Vec<_> =
-        expected.map(|((key, count), sum)| (key, count, Cell::Int(sum))).collect();
+        expected.map(|((key, count), sum)| (key, count, Cell::whole(sum))).collect();
     assert_eq!(rows.collect::<Vec<_>>(), expected);
     assert_eq!((odd.samples(), kv.rows().count()), (6, 6));
 }
@@ -116,15 +116,16 @@ proptest! {
     fn nothing_is_lost_at_any_bound(
         adds in prop::collection::vec((0u32..50, -1_000_000i64..1_000_000), 0..500),
         bound in 0usize..4000,
+        named in any::<bool>(),
     ) {
-        let mut kv = kv(1, vec![], bound);
+        let mut kv = Kv::new(KvOptions { keys: 1, sums: 1, first: vec![], named, bound });
         for (key, value) in &adds {
             kv.add(&number(*key), 0, &[*value as f64]);
         }
         let mut total = kv.folded().sums[0];
         kv.rows().for_each(|row| total.merge(&row.sums[0]));
         let count = kv.folded().count + kv.rows().map(|row| row.count).sum::<u64>();
-        prop_assert_eq!(total.cell(), Cell::Int(adds.iter().map(|a| i128::from(a.1)).sum()));
+        prop_assert_eq!(total.cell(), Cell::whole(adds.iter().map(|a| i128::from(a.1)).sum()));
         prop_assert_eq!(count, adds.len() as u64);
         prop_assert!(kv.rows().count() <= kv.capacity);
     }
@@ -151,7 +152,7 @@ fn a_weighted_event_counts_as_many_and_adds_its_variance() {
     let row = kv.rows().next().unwrap();
     assert_eq!(
         (row.count, row.sums[0].cell(), row.sums[1].cell()),
-        (6, Cell::Int(25), Cell::Int(10))
+        (6, Cell::whole(25), Cell::whole(10))
     );
     assert_eq!(all(row.variances), [20.0, 9.0 * 20.0, 4.0 * 20.0]);
     assert_eq!(kv.samples(), 6);
@@ -204,7 +205,7 @@ fn a_row_of_events_stands_for_the_weight_of_each() {
         kv.add_row(None, 2, &sums(4), None);
     }
     let row = kv.rows().next().unwrap();
-    assert_eq!((row.count, row.sums[0].cell()), (155, Cell::Int(523)));
+    assert_eq!((row.count, row.sums[0].cell()), (155, Cell::whole(523)));
     // They differ by 5 events, and a tenth of their 55 events may be missing.
     let deviation = row.variances.get(0).unwrap().sqrt();
     let (slowed, slices) = (0.1 * 55.0 / 1.96, 12.706 / 1.96 * 5.0);

@@ -81,7 +81,7 @@ fn text_bytes(cell: &Cell) -> usize {
 fn cell_of(value: ValueRef<'_>) -> Cell {
     match value {
         ValueRef::Null => Cell::Empty,
-        ValueRef::Integer(value) => Cell::Int(value.into()),
+        ValueRef::Integer(value) => Cell::whole(value.into()),
         ValueRef::Real(value) => Cell::Num(value),
         ValueRef::Text(text) => {
             let (start, is_cut) = start_of(text, TEXT_BYTES);

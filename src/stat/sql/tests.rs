@@ -52,7 +52,8 @@ fn a_query_sees_the_events_of_its_interval() {
     add(&mut store, 3);
     let found = store.result(|| false).unwrap();
     assert_eq!(found.columns, ["n", "last", "_comm", "_tid"]);
-    let row = |n, last| [Cell::Int(n), Cell::Int(last), Cell::Text("bash".into()), Cell::Int(-1)];
+    let row =
+        |n, last| [Cell::whole(n), Cell::whole(last), Cell::Text("bash".into()), Cell::whole(-1)];
     assert_eq!(found.rows, [row(3, 2)]);
     store.restart();
     add(&mut store, 2);
@@ -69,7 +70,7 @@ fn beyond_the_limit_a_query_sees_a_sample_with_equal_weights() {
         add(&mut store, 20_000);
         let rows = store.result(|| false).unwrap().rows;
         let [weight, count, min, max, odd] = [0, 1, 2, 3, 4].map(|i| match rows[0][i] {
-            Cell::Int(number) => number,
+            Cell::Int(number) => number.get(),
             ref other => panic!("{other:?}"),
         });
         let first = 20_000 * interval;
@@ -95,7 +96,7 @@ fn a_query_that_needs_too_much_memory_fails_and_the_rows_stay() {
     let why = store.result(|| false).unwrap_err();
     assert!(why.contains("memory") || why.contains("too big"), "{why}");
     store.query = "SELECT count(*) FROM call".to_owned();
-    assert_eq!(store.result(|| false).unwrap().rows, [[Cell::Int(500)]]);
+    assert_eq!(store.result(|| false).unwrap().rows, [[Cell::whole(500)]]);
 }
 
 #[test]
@@ -109,8 +110,8 @@ fn a_file_keeps_the_rows_of_all_intervals_and_a_query_sees_its_own() {
     for (events, first) in [(3, 0), (2, 3), (0, 5)] {
         add(&mut store, events);
         let rows = store.result(|| false).unwrap().rows;
-        let first = if events == 0 { Cell::Empty } else { Cell::Int(first) };
-        assert_eq!(rows, [[Cell::Int(events as i128), first]]);
+        let first = if events == 0 { Cell::Empty } else { Cell::whole(first) };
+        assert_eq!(rows, [[Cell::whole(events as i128), first]]);
         store.restart();
         // A process that is killed now leaves these rows.
         let kept = Connection::open(&path).unwrap();
@@ -144,7 +145,7 @@ fn a_file_has_the_samples_of_all_intervals_and_their_weights() {
         store.result(|| false).unwrap();
         add(&mut store, events as usize / 2);
         let Cell::Int(rows) = store.result(|| false).unwrap().rows[0][0] else { panic!() };
-        shown.extend((events > 0).then_some((rows as i64, events, store.weight() as i64)));
+        shown.extend((events > 0).then_some((rows.get() as i64, events, store.weight() as i64)));
         store.restart();
     }
     let evicted = store.dropped();
@@ -201,7 +202,7 @@ fn rows_that_a_full_file_undoes_are_dropped() {
         let most = format!("PRAGMA max_page_count = {pages}");
         store.restriction.lift(&store.db, |db| db.query_row(&most, [], |_| Ok(()))).unwrap();
         add(&mut store, 100);
-        assert_eq!(store.result(|| false).unwrap().rows, [[Cell::Int(100)]]);
+        assert_eq!(store.result(|| false).unwrap().rows, [[Cell::whole(100)]]);
         store.restart();
         add(&mut store, 50_000);
         let why = store.result(|| false).unwrap_err();
@@ -228,7 +229,7 @@ fn a_reader_of_the_file_delays_rows_and_loses_none() {
     store.restart();
     reader.execute_batch("COMMIT").unwrap();
     add(&mut store, 5);
-    assert_eq!(store.result(|| false).unwrap().rows, [[Cell::Int(5)]]);
+    assert_eq!(store.result(|| false).unwrap().rows, [[Cell::whole(5)]]);
     assert_eq!((store.dropped(), kept_rows(&path)), (0, 115));
 }
 
@@ -239,7 +240,7 @@ fn functions_of_expressions_are_functions_of_sql() {
     let call = if cfg!(target_arch = "x86_64") { "read" } else { "io_setup" };
     let texts = ["start", "0x11", "task 7", call].map(|text| Cell::Text(text.to_owned()));
     assert_eq!(found.rows[0][..4], texts);
-    assert_eq!(found.rows[0][4], Cell::Int(u16::from_be(258).into()));
+    assert_eq!(found.rows[0][4], Cell::whole(u16::from_be(258).into()));
 }
 
 #[test]
@@ -284,12 +285,12 @@ fn an_interrupt_after_the_query_does_not_stop_the_writing_of_rows() {
     let folder = tempfile::tempdir().unwrap();
     let (mut store, path) = kept_store(&folder, 1 << 20);
     add(&mut store, 3);
-    assert_eq!(store.result(|| IS_STOPPED.load(Relaxed)).unwrap().rows, [[Cell::Int(3)]]);
+    assert_eq!(store.result(|| IS_STOPPED.load(Relaxed)).unwrap().rows, [[Cell::whole(3)]]);
     store.restart();
     IS_STOPPED.store(true, Relaxed);
     add(&mut store, EVENTS);
     assert_eq!(store.dropped(), 0);
-    assert_eq!(store.result(|| false).unwrap().rows, [[Cell::Int(EVENTS as i128)]]);
+    assert_eq!(store.result(|| false).unwrap().rows, [[Cell::whole(EVENTS as i128)]]);
     store.restart();
     // Nor does the condition of a query that it stopped.
     let why = store.result(|| true).unwrap_err();
@@ -346,7 +347,7 @@ fn an_event_opened_later_has_a_table_and_none_without_one_vanishes() {
     let slot = Slot { ev: 1, ..Slot::EMPTY };
     let event = || Some(BorrowedEvent { slot: &slot, raw: &[], chain: &[] });
     (0..3).for_each(|_| _ = store.take_event(event(), &[], 0));
-    assert_eq!(store.result(|| false).unwrap().rows, [[Cell::Int(2), Cell::Int(3)]]);
+    assert_eq!(store.result(|| false).unwrap().rows, [[Cell::whole(2), Cell::whole(3)]]);
     let unknown = Slot { ev: 2, ..Slot::EMPTY };
     store.take_event(Some(BorrowedEvent { slot: &unknown, raw: &[], chain: &[] }), &[], 0);
     assert_eq!(store.dropped(), 1);

@@ -25,7 +25,7 @@ fn a_failure_is_reported_once_and_names_the_file() {
 fn other_tables_keep_their_rows_and_rows_after_the_error_are_counted() {
     let (folder, messages) = (tempfile::tempdir().unwrap(), Written::default());
     let mut parquet = begin_without_events(folder.path(), &messages);
-    let row = || vec![Cell::Int(1), Cell::Int(2)];
+    let row = || vec![Cell::whole(1), Cell::whole(2)];
     parquet.report(stamp(0), &[table(vec![row(), row(), row()])]);
     draw(&mut parquet, 0, &[("x", Value::Int(1))], &[]);
     // Another type needs another file: the first one is finished, which fails.

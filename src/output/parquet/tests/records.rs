@@ -150,7 +150,7 @@ fn a_table_that_refused_a_record_of_a_role_is_not_asked_again_until_columns_chan
     let before = rows(&parquet);
     assert!(!draw_record_of(&mut parquet, 1, 5, &other));
     assert_eq!(rows(&parquet), before);
-    let extra = [("late".to_owned(), Cell::Int(1))];
+    let extra = [("late".to_owned(), Cell::whole(1))];
     draw_event(&mut parquet, DrawnAs::Lines, 0, 6, &extra);
     draw_event(&mut parquet, DrawnAs::Lines, 1, 7, &[]);
     assert!(draw_record(&mut parquet, 1, 8));
@@ -160,7 +160,7 @@ fn a_table_that_refused_a_record_of_a_role_is_not_asked_again_until_columns_chan
 fn records_keep_their_order_among_lines_with_additions() {
     assert_same_rows(2000, |parquet, way| {
         for at in 0..2000 {
-            let extra = [("late".to_owned(), Cell::Int(at.into()))];
+            let extra = [("late".to_owned(), Cell::whole(at.into()))];
             let is_extended = at > 300 && at % 100 < 3;
             // Two roles of one event share its table.
             let role = (at / 5 % 2) as usize;

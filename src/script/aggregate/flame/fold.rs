@@ -78,7 +78,7 @@ pub(in super::super) fn split(parts: &TableParts<'_>, key: &[Word]) -> mlua::Res
         }
         let text = match parts.text(&mut Default::default(), column, *word)? {
             Cell::Text(text) => text,
-            Cell::Int(value) => value.to_string(),
+            Cell::Int(value) => value.get().to_string(),
             Cell::Num(value) => value.to_string(),
             Cell::Bool(value) => value.to_string(),
             Cell::Empty | Cell::Stack(_) => continue,

@@ -151,7 +151,7 @@ impl KvLook {
 impl KvLook {
     /// Returns the cells of a row after its key: each number, with its error if it is estimated.
     fn cells(&self, row: &KvRow<'_>) -> impl Iterator<Item = Cell> {
-        let count = self.count.iter().map(|_| (Cell::Int(i128::from(row.count)), 0));
+        let count = self.count.iter().map(|_| (Cell::whole(i128::from(row.count)), 0));
         let sums = row.sums.iter().map(Sum::cell).zip(1..);
         let error = |at: usize| row.variances.get(at).map(|variance| Cell::Num(error_of(variance)));
         count.chain(sums).flat_map(move |(cell, at)| [Some(cell), error(at)]).flatten()

@@ -264,7 +264,7 @@ fn timing_cells(timing: &Timing, divisor: f64, errors: Option<(f64, f64)>) -> Ve
     ns.extend(PERCENTILES.map(|percent| timing.percentile(percent)));
     ns.push(timing.max());
     let times = ns.into_iter().map(|ns| Cell::Num(ns / divisor));
-    let count = [Cell::Int(i128::from(timing.count()))];
+    let count = [Cell::whole(i128::from(timing.count()))];
     let error = errors.map(|(of_count, _)| Cell::Num(of_count));
     count.into_iter().chain(error).chain(times).collect()
 }
