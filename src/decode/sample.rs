@@ -14,7 +14,7 @@
 //!
 //! Events that share a ring may have different layouts: open all of them with IDENTIFIER and
 //! `sample_id_all`, so that [`identifier`] returns the event of a record before anything else is
-//! decoded.
+//! decoded. The samples of a single event need no IDENTIFIER.
 //!
 //! Source: `PERF_RECORD_SAMPLE` and `struct sample_id` in `include/uapi/linux/perf_event.h`, and
 //! `perf_output_sample()` in `kernel/events/core.c`.

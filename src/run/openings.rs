@@ -35,7 +35,7 @@ pub(super) fn openings(roles: &[Role]) -> anyhow::Result<Vec<Opening>> {
 }
 
 /// Returns the openings of a run: limited to the control groups that it watches, and without parts
-/// of samples that nothing reads.
+/// of samples that nothing needs.
 ///
 /// # Errors
 /// A filter does not fit its event, an event cannot be limited to a control group, or the runtime's
@@ -52,17 +52,17 @@ pub(super) fn openings_of_run(
     Ok(openings)
 }
 
-/// Leaves out the parts of samples that no role of an opening reads.
+/// Leaves out the parts of samples that no role of an opening needs.
 ///
 /// # Errors
 /// The runtime's own Lua failed.
 fn omit_parts(host: &Host, request: &RunRequest, openings: &mut [Opening]) -> anyhow::Result<()> {
     let options = &request.options;
-    let reads_all = options.format == OutputFormat::Events
+    let needs_all = options.format == OutputFormat::Events
         || options.exit_after.is_some()
         || options.budget.is_some()
-        || text(&request.values, "heatmap").is_some();
-    if reads_all {
+        || ["heatmap", "perfetto"].iter().any(|name| text(&request.values, name).is_some());
+    if needs_all {
         return Ok(());
     }
     let parts = host.sample_parts().context("failed to read what handlers need")?;

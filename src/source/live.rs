@@ -116,6 +116,9 @@ impl Live {
         roles: usize,
     ) -> anyhow::Result<Self> {
         let mut openings = openings;
+        if openings.len() > 1 {
+            openings.iter_mut().for_each(|opening| opening.parts.id = true);
+        }
         let remarks = braces::resolve(&mut openings, request)?;
         let mut opened = open(&openings, request)?;
         opened.remarks.extend(remarks);

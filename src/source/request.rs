@@ -96,7 +96,7 @@ pub struct Opening {
     pub filter: Option<Filter>,
     /// How it is sampled.
     pub sampling: Sampling,
-    /// Parts of its samples that are read.
+    /// Parts of its samples that are needed.
     pub parts: SampleParts,
     /// Roles that it serves.
     pub roles: Vec<ServedRole>,
@@ -106,7 +106,7 @@ pub struct Opening {
     pub pairs: Option<Rc<WrittenPairs>>,
 }
 
-/// Parts of a sample that are omitted if nothing reads them.
+/// Parts of a sample that are omitted if nothing needs them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SampleParts {
     /// Its time. Samples without a time are not older than the last look at their ring before them;
@@ -116,11 +116,14 @@ pub struct SampleParts {
     pub process: bool,
     /// The parameters of a function by name; without them it has the registers of a call.
     pub parameters: bool,
+    /// The ID of its event. It can be omitted only if the run has a single opening, also later.
+    pub id: bool,
 }
 
 impl SampleParts {
     /// All parts.
-    pub const ALL: SampleParts = SampleParts { time: true, process: true, parameters: true };
+    pub const ALL: SampleParts =
+        SampleParts { time: true, process: true, parameters: true, id: true };
 
     /// Returns the parts of either.
     #[must_use]
@@ -129,6 +132,7 @@ impl SampleParts {
             time: self.time | other.time,
             process: self.process | other.process,
             parameters: self.parameters | other.parameters,
+            id: self.id | other.id,
         }
     }
 }

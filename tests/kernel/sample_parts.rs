@@ -9,6 +9,7 @@ live_tests! {
     losses_of_samples_without_a_time_are_counted,
     a_handler_that_reads_times_gets_one_for_each_event,
     a_switched_event_without_times_is_handled_while_it_is_on,
+    a_count_names_its_rows_without_the_process,
 }
 
 const CALLS: u32 = 30_000;
@@ -97,4 +98,17 @@ fn a_switched_event_without_times_is_handled_while_it_is_on() {
     let run = tool.finish();
     run.is_complete();
     assert_eq!(run.sum("n", "k", pid), u64::from(CALLS), "{:?}", run.objects);
+}
+
+fn a_count_names_its_rows_without_the_process() {
+    let load = load::getppid(CALLS);
+    let pid = load.pid();
+    let comm = std::fs::read_to_string(format!("/proc/{pid}/comm")).expect("it has one");
+    let count = "local named = kv { 'k', name = { 'comm' } }\n\
+                 named:count(evsel(calls), { key = '_tid', name = '_comm' })";
+    let run = run(count, load, &["-m", "1024", "--where", "user"]);
+    run.is_complete();
+    let rows: Vec<_> = run.of("row").filter(|row| row["k"] == pid).collect();
+    let [row] = rows[..] else { panic!("{rows:?}") };
+    assert_eq!((&row["count"], &row["comm"]), (&CALLS.into(), &comm.trim_end().into()));
 }

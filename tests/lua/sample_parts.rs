@@ -67,10 +67,11 @@ fn runs_that_name_tasks_are_ordered() {
     assert!(begun("", of_expression, None, Host::ordered));
 }
 
-const NONE: SampleParts = SampleParts { time: false, process: false, ..ALL };
-const TIME: SampleParts = SampleParts { process: false, ..ALL };
-const PROCESS: SampleParts = SampleParts { time: false, ..ALL };
-const ALL: SampleParts = SampleParts::ALL;
+const NONE: SampleParts = SampleParts { time: false, process: false, ..BOTH };
+const TIME: SampleParts = SampleParts { process: false, ..BOTH };
+const PROCESS: SampleParts = SampleParts { time: false, ..BOTH };
+/// Time and process; samples of plain tracepoints need no ID.
+const BOTH: SampleParts = SampleParts { id: false, ..SampleParts::ALL };
 
 #[test]
 fn only_what_a_handler_reads_of_its_record_is_needed() {
@@ -80,30 +81,30 @@ fn only_what_a_handler_reads_of_its_record_is_needed() {
         ("", "rows:add(e._tid, e._cpu)", NONE),
         ("", "rows:add(e._time, 1)", TIME),
         ("", "if e.prio > 3 then rows:add(e._pid, 1) end", PROCESS),
-        ("", "rows:add(e._pid, e._time)", ALL),
+        ("", "rows:add(e._pid, e._time)", BOTH),
         ("", "rows:add(math.floor(e.prio / 2), tostring(1) == '1' and 1 or 2)", NONE),
         ("", "rows:add(('%d'):format(e.prio), 1)", NONE),
         ("local f = math.max", "rows:add(f(e.prio, 2), 1)", NONE),
         ("local seen = { n = 0 }", "seen.n = seen.n + 1 rows:add(e.prio, seen.n)", NONE),
         ("local function add(k) rows:add(k, 1) end", "add(e.prio)", NONE),
         // A name is that of the time of the event.
-        ("", "rows:add(e._comm, 1)", ALL),
+        ("", "rows:add(e._comm, 1)", TIME),
         // These may need a time.
-        ("", "rows:add(now(), 1)", ALL),
-        ("local function add(k) rows:add(k, now()) end", "add(e.prio)", ALL),
-        ("local lib = { f = function() return now() end }", "rows:add(lib.f(), e.prio)", ALL),
-        ("", "emit { prio = e.prio }", ALL),
-        ("", "print(e.prio)", ALL),
-        ("local clock = now", "rows:add(clock(), 1)", ALL),
+        ("", "rows:add(now(), 1)", BOTH),
+        ("local function add(k) rows:add(k, now()) end", "add(e.prio)", BOTH),
+        ("local lib = { f = function() return now() end }", "rows:add(lib.f(), e.prio)", BOTH),
+        ("", "emit { prio = e.prio }", BOTH),
+        ("", "print(e.prio)", BOTH),
+        ("local clock = now", "rows:add(clock(), 1)", BOTH),
         // Reads of the record that are not seen.
-        ("", "emit(e)", ALL),
-        ("", "local x = e rows:add(x.prio, 1)", ALL),
-        ("local k = 'prio'", "rows:add(e[k], 1)", ALL),
-        ("local function add(x) rows:add(x.prio, 1) end", "add(e)", ALL),
-        ("local kept = {}", "kept.e = e", ALL),
-        ("", "rows:add((function() return e.prio end)(), 1)", ALL),
-        ("", "rows:add(e._text, 1)", ALL),
-        ("local f = expr_of('key + 1', 'key')", "rows:add(f(e.prio), 1)", ALL),
+        ("", "emit(e)", BOTH),
+        ("", "local x = e rows:add(x.prio, 1)", BOTH),
+        ("local k = 'prio'", "rows:add(e[k], 1)", BOTH),
+        ("local function add(x) rows:add(x.prio, 1) end", "add(e)", BOTH),
+        ("local kept = {}", "kept.e = e", BOTH),
+        ("", "rows:add((function() return e.prio end)(), 1)", BOTH),
+        ("", "rows:add(e._text, 1)", BOTH),
+        ("local f = expr_of('key + 1', 'key')", "rows:add(f(e.prio), 1)", BOTH),
     ] {
         let body = format!("{before} evsel('s:one', function(e) {handler} end)");
         assert_eq!(parts(&body, None), [expected], "{body}");
@@ -117,6 +118,7 @@ fn the_expressions_of_a_count_decide_for_its_event() {
         ("{ key = '_tid' }", NONE),
         ("{ key = '_pid' }", PROCESS),
         ("{ key = '_time / 1000' }", TIME),
+        ("{ key = '_comm' }", TIME),
         ("{ key = 'prio', sums = { '_pid' } }", PROCESS),
     ] {
         let sums = if count.contains("sums") { "sums = { 'n' }" } else { "" };
@@ -126,11 +128,11 @@ fn the_expressions_of_a_count_decide_for_its_event() {
 }
 
 #[test]
-fn events_that_are_ordered_or_filtered_by_a_predicate_are_recorded_with_all_parts() {
+fn ordered_events_have_times_and_those_with_a_predicate_all_parts() {
     let two = "evsel('s:one', function(e) rows:add(e.prio, 1) end)\n\
                evsel('s:two', function(e) rows:add(e.prio, e._pid) end)";
-    assert_eq!(parts(two, None), [ALL, ALL]);
+    assert_eq!(parts(two, None), [TIME, BOTH]);
     assert_eq!(parts(two, Some(false)), [NONE, PROCESS]);
     let filtered = "evsel('s:one', { filter = 'prio * 2 > 3' }, function(e) rows:add(1, 1) end)";
-    assert_eq!(parts(filtered, None), [ALL]);
+    assert_eq!(parts(filtered, None), [SampleParts::ALL]);
 }

@@ -26,13 +26,12 @@ pub struct PlainLayout {
 }
 
 impl RecordLayout {
-    /// Returns where the fields of a sample are if it has an identifier and raw data, and nothing
-    /// else than task and time. `common_pid` is the offset of the thread in the raw data, for
+    /// Returns where the fields of a sample are if it has raw data, and nothing else than the
+    /// identifier, task and time. `common_pid` is the offset of the thread in the raw data, for
     /// samples without a task.
     pub fn plain(&self, common_pid: Option<usize>) -> Option<PlainLayout> {
-        let required = u64::from(abi::PERF_SAMPLE_IDENTIFIER | abi::PERF_SAMPLE_RAW);
-        let optional = u64::from(abi::PERF_SAMPLE_TID | abi::PERF_SAMPLE_TIME);
-        if self.shape.sample_type & !optional != required {
+        let optional = abi::PERF_SAMPLE_IDENTIFIER | abi::PERF_SAMPLE_TID | abi::PERF_SAMPLE_TIME;
+        if self.shape.sample_type & !u64::from(optional) != u64::from(abi::PERF_SAMPLE_RAW) {
             return None;
         }
         let offset = |place: usize| HEADER.checked_add(place.checked_mul(8)?);

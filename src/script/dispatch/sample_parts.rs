@@ -26,6 +26,6 @@ impl Dispatch {
             }
         };
         let (time, process, parameters) = parts_read.call(&handler.function)?;
-        Ok(SampleParts { time, process, parameters })
+        Ok(SampleParts { time, process, parameters, ..SampleParts::ALL })
     }
 }

@@ -1,4 +1,4 @@
-//! The parts of samples that a run reads.
+//! The parts of samples that a run needs.
 
 use std::collections::BTreeSet;
 
@@ -8,13 +8,23 @@ use crate::script::evsel::role::{DeclaredCount, Role};
 use crate::source::request::SampleParts;
 
 impl Host {
-    /// Returns the parts of a sample that each role reads. All of them if events are copied or
-    /// derived from others; all but parameters if they are related by time.
+    /// Returns the parts of a sample that each role needs.
     ///
     /// # Errors
     /// The runtime's own Lua failed.
     pub fn sample_parts(&self) -> mlua::Result<Vec<SampleParts>> {
         let roles = self.roles();
+        let mut parts = self.parts_read(&roles)?;
+        for (parts, role) in parts.iter_mut().zip(roles.iter()) {
+            parts.id = !is_simple(role) || role.event.is_with_user_text(&role.sampling);
+            parts.time |= self.ordered;
+        }
+        Ok(parts)
+    }
+
+    /// Returns the parts that each role reads: all of them if events are copied or derived from
+    /// others.
+    fn parts_read(&self, roles: &[Role]) -> mlua::Result<Vec<SampleParts>> {
         let mut parts = vec![SampleParts::ALL; roles.len()];
         if self.has_state() || self.deepest_source() > 0 {
             return Ok(parts);
@@ -28,9 +38,6 @@ impl Host {
                     None => self.dispatch.parts_read(index)?.parameters,
                 };
             }
-        }
-        if self.ordered {
-            return Ok(parts);
         }
         let mut counted = BTreeSet::new();
         for (count, of_count) in &declared {

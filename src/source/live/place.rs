@@ -77,6 +77,8 @@ impl Live {
         if let Some(at) = self.like(opening) {
             return Ok(self.join(at, opening));
         }
+        // Without IDs, its samples would be taken for those of the first opening.
+        assert!(self.openings.iter().all(|opening| opening.parts.id));
         let off = opening.named().collect();
         let (at, events) = (self.openings.len(), self.opened.events.len());
         let request = SourceRequest { off, ..request.clone() };

@@ -20,8 +20,8 @@ pub struct Common {
     pub inherit: bool,
 }
 
-/// Fields of every sample, unless nothing reads them (`omit_parts`); all other records have them in
-/// their trailer. The CPU is that of the ring.
+/// Fields of every sample, without those that nothing needs (`omit_parts`). The other records of an
+/// event have the same ones in their trailer. The CPU is that of the ring.
 pub(super) const BASE: u64 =
     (abi::PERF_SAMPLE_IDENTIFIER | abi::PERF_SAMPLE_TID | abi::PERF_SAMPLE_TIME) as u64;
 

@@ -70,6 +70,7 @@ pub(super) fn of_opening(
         sample_counts,
         time_at: layout.time_offset(),
         has_task: layout.shape().samples(abi::PERF_SAMPLE_TID),
+        has_id: opening.parts.id,
         plain: None,
         whole: None,
         span: TimeSpan::NEVER,

@@ -132,6 +132,8 @@ pub(in crate::source) struct Decoder {
     pub(in crate::source) time_at: Option<usize>,
     /// Whether the task is in its samples; otherwise `common_pid` is.
     pub(in crate::source) has_task: bool,
+    /// Whether its samples have the ID of their event.
+    pub(in crate::source) has_id: bool,
     /// Whether samples of this process are dropped here, since no in-kernel filter can exclude
     /// them.
     pub(in crate::source) hide_self: bool,

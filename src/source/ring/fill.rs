@@ -44,7 +44,10 @@ pub(in crate::source) fn usual_at(
     memory: Option<&mut ChainMemory>,
 ) -> Option<UsualSample> {
     let Piece::Single(bytes) = *piece else { return None };
-    let decoder = of.of_id(identifier(bytes)?)?;
+    let decoder = match of.without_id() {
+        Some(decoder) => decoder,
+        None => of.of_id(identifier(bytes)?)?,
+    };
     if piece.kind() != SAMPLE {
         return None;
     }

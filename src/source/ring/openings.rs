@@ -33,12 +33,24 @@ impl<'a> Openings<'a> {
         self.decoders.get(self.ids.get(id)? as usize)
     }
 
-    /// Returns the decoder of a sample, and the ID of its event; None if that is not an event of
-    /// the run, or `word`, which returns the word at an offset, finds none.
+    /// Returns the only decoder of the run, if its samples lack IDs (`SampleParts::id`).
+    #[inline(always)]
+    pub(in crate::source) fn without_id(&self) -> Option<&'a Decoder> {
+        match self.decoders {
+            [only] if !only.has_id => Some(only),
+            _ => None,
+        }
+    }
+
+    /// Returns the decoder of a sample, and the ID of its event, or 0 if samples lack IDs; None if
+    /// that is not an event of the run, or `word`, which returns the word at an offset, finds none.
     pub(in crate::source) fn of_sample(
         &self,
         word: impl Fn(usize) -> Option<u64>,
     ) -> Option<(&'a Decoder, u64)> {
+        if let Some(decoder) = self.without_id() {
+            return Some((decoder, 0));
+        }
         let id = word(IDENTIFIER)?;
         match self.of_id(id).filter(|decoder| !decoder.has_own_id) {
             Some(decoder) => Some((decoder, id)),
@@ -91,13 +103,15 @@ impl<'a> Openings<'a> {
     }
 
     /// Returns the layout of the event that wrote a record other than a sample; None if that is the
-    /// dummy. Only records of losses and of throttling are of other events; others may be too long,
-    /// and have no ID at their end then.
+    /// dummy. Only records of losses and of throttling are of other events.
     #[inline(never)]
     pub(in crate::source) fn layout_of(&self, piece: &Piece<'_>) -> Option<&'a RecordLayout> {
-        let of_event =
-            [abi::PERF_RECORD_LOST, abi::PERF_RECORD_THROTTLE, abi::PERF_RECORD_UNTHROTTLE];
-        let id = of_event.contains(&piece.kind()).then(|| piece.len().checked_sub(8))?;
-        self.of_id(piece.u64_at(id?)?).map(|decoder| &decoder.layout)
+        // The ID is the first field of the record of a loss; in the others it follows the time.
+        let id_at = match piece.kind() {
+            abi::PERF_RECORD_LOST => 8,
+            abi::PERF_RECORD_THROTTLE | abi::PERF_RECORD_UNTHROTTLE => 16,
+            _ => return None,
+        };
+        self.of_id(piece.u64_at(id_at)?).map(|decoder| &decoder.layout)
     }
 }
