@@ -83,8 +83,9 @@ pub struct Host {
     /// Whether the run goes on although nothing would reach the script any more, as at a prompt.
     pub(super) may_idle: bool,
     finishing: bool,
-    /// Whether it was reported that the aggregates are out of memory.
-    reported_full: bool,
+    /// Whether it was reported that the aggregates are out of memory, and that a table of the
+    /// kernel had no room.
+    reported_full: [bool; 2],
     /// Number of events for `-N`.
     pub(super) counted: u64,
     compiler: CompilerWatch,
@@ -142,7 +143,7 @@ impl Host {
             ordered: false,
             may_idle: false,
             finishing: false,
-            reported_full: false,
+            reported_full: [false; 2],
             counted: 0,
             compiler: CompilerWatch::default(),
             measured: Vec::new(),

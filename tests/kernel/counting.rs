@@ -136,6 +136,9 @@ fn each_of_many_keys_has_its_count_and_keys_without_room_are_counted_together() 
         let evicted = run.coverage()["evicted"].as_u64().unwrap_or_default();
         assert_eq!(alone + evicted, u64::from(keys), "{}", run.coverage());
         assert_eq!(evicted > 0, keys > 16_384, "{}", run.coverage());
+        let is_warned =
+            |note: &serde_json::Value| note["text"].as_str().unwrap().contains("evicted");
+        assert_eq!(run.of("note").filter(|note| is_warned(note)).count(), usize::from(evicted > 0));
     }
 }
 

@@ -45,6 +45,9 @@ impl Host {
             self.coverage.events += row.count;
             self.aggregates.count_events(table, row.count);
         }
+        if row.key.is_none() {
+            self.note_full_table();
+        }
         if row.has_truncated_chain() {
             self.coverage.truncated += row.count;
         }

@@ -36,7 +36,7 @@ impl Host {
     /// Warns once that the aggregates' memory budget refused a request.
     pub(in crate::script) fn note_full_budget(&mut self) {
         let budget = &self.sums.budget;
-        if budget.refused() == 0 || std::mem::replace(&mut self.reported_full, true) {
+        if budget.refused() == 0 || std::mem::replace(&mut self.reported_full[0], true) {
             return;
         }
         let text = format!(
@@ -45,6 +45,18 @@ impl Host {
             human_bytes(budget.size() as u64)
         );
         self.context.note(Level::Warning, &text);
+    }
+
+    /// Warns once that a table of the kernel had no room for a key.
+    pub(super) fn note_full_table(&mut self) {
+        if !std::mem::replace(&mut self.reported_full[1], true) {
+            self.context.note(
+                Level::Warning,
+                "a table in the kernel had no room for some new keys, whose events are counted \
+                 together (evicted): it grows as it is read, and --where user has room for more \
+                 new keys at once",
+            );
+        }
     }
 
     /// Switches all handlers off and lifts the memory limit, so that the script can still report.

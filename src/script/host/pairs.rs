@@ -8,7 +8,7 @@ use super::Host;
 use crate::script::aggregate::PairLosses;
 use crate::script::evsel::declared_pairs::{DeclaredPairs, PairSide};
 use crate::source::Batch;
-use crate::source::counting::pair_rows::{OpenStart, PairRow};
+use crate::source::counting::pair_rows::{DelayRow, OpenStart, PairRow};
 
 impl Host {
     /// Returns the pairs that the script declared and whose events have no other handler.
@@ -74,6 +74,10 @@ impl Host {
         if let PairRow::Delays(delays) = row {
             self.coverage.events += delays.count;
             self.aggregates.count_events(pairs.target_number(), delays.count);
+        }
+        if let PairRow::Delays(DelayRow { key: None, .. }) | PairRow::Count { key: None, .. } = row
+        {
+            self.note_full_table();
         }
         self.aggregates.add_pairs(pairs, row);
     }
