@@ -81,7 +81,7 @@ function block.measure_requests(opt, times, spread, long)
   })
   return function()
     local left = open:len()
-    if left > 0 then note("%d requests have no completion yet, and are not shown", left) end
+    if left > 0 then note("requests without a completion yet, which are not shown: %d", left) end
     return spread, times
   end
 end
