@@ -48,7 +48,7 @@ pub enum ArgumentValue {
         of: i16,
         /// The offset in the structure to which the argument points.
         at: i16,
-        /// Whether the structure has a pointer to the text. Otherwise the text itself is there.
+        /// Whether the structure contains a pointer to the text, not the bytes of the text.
         is_pointer: bool,
         /// Offset in the record to which the location is relative.
         from: i16,

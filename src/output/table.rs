@@ -59,7 +59,7 @@ pub(super) fn push_table(
     let narrow = (!below.is_empty()).then(|| without(table, &below));
     if let Style::Counts { all } = table.style {
         let (counted, blocks) = counts::blocks(table, all, room);
-        blocks.iter().for_each(|block| push_lines(out, &counted, block, colour));
+        blocks.iter().for_each(|block| push_lines(sink, &counted, block, colour));
         return Vec::new();
     }
     let shown = narrow.as_ref().unwrap_or(table);
@@ -81,10 +81,8 @@ pub(super) fn push_table(
         out.push(b'\n');
     }
     for (i, row) in shown.rows.iter().enumerate() {
-        sink.write_early();
+        push_line(sink, &laid, row);
         let out = &mut sink.buffer;
-        push_row(out, &laid.row(row), &laid.columns);
-        out.push(b'\n');
         for (nth, column) in below.iter().enumerate() {
             let cell = table.rows.get(i).and_then(|row| row.get(*column));
             let Some(Cell::Stack(stack)) = cell else { continue };
@@ -224,13 +222,19 @@ pub(super) fn push_pair(out: &mut Vec<u8>, name: &str, cell: &Cell) {
 }
 
 /// Appends the titles and the rows.
-fn push_lines(out: &mut Vec<u8>, table: &Table, laid: &TableLayout, colour: Colour) {
+fn push_lines(sink: &mut ByteSink, table: &Table, laid: &TableLayout, colour: Colour) {
+    let out = &mut sink.buffer;
     painted(out, colour, BOLD, |out| push_row(out, &laid.titles, &laid.columns));
     out.push(b'\n');
-    for row in table.rows.iter() {
-        push_row(out, &laid.row(row), &laid.columns);
-        out.push(b'\n');
-    }
+    table.rows.iter().for_each(|row| push_line(sink, laid, row));
+}
+
+/// Appends a row of a table, after it has written the rows above if these are many.
+fn push_line(sink: &mut ByteSink, laid: &TableLayout, row: &[Cell]) {
+    sink.write_early();
+    let out = &mut sink.buffer;
+    push_row(out, &laid.row(row), &laid.columns);
+    out.push(b'\n');
 }
 
 fn push_row(out: &mut Vec<u8>, cells: &[MeasuredText], columns: &[PlacedColumn]) {

@@ -34,6 +34,7 @@ use crate::source::batch::Addresses;
 use crate::sys::cpus::online_cpus;
 use callbacks::Callbacks;
 use compiler::CompilerWatch;
+use memory::FullWarnings;
 pub use setting::Setting;
 
 mod callback;
@@ -83,9 +84,8 @@ pub struct Host {
     /// Whether the run goes on although nothing would reach the script any more, as at a prompt.
     pub(super) may_idle: bool,
     finishing: bool,
-    /// Whether it was reported that the aggregates are out of memory, and that a table of the
-    /// kernel had no room.
-    reported_full: [bool; 2],
+    /// Warnings about full tables that were given.
+    full_warnings: FullWarnings,
     /// Number of events for `-N`.
     pub(super) counted: u64,
     compiler: CompilerWatch,
@@ -143,7 +143,7 @@ impl Host {
             ordered: false,
             may_idle: false,
             finishing: false,
-            reported_full: [false; 2],
+            full_warnings: FullWarnings::default(),
             counted: 0,
             compiler: CompilerWatch::default(),
             measured: Vec::new(),

@@ -94,7 +94,7 @@ pub fn order_keys<'a>(a: &[Word], b: &[Word], text: impl Fn(u32) -> &'a [u8]) ->
 /// Small numbers differ only in the top 16 bits of their doubles, which do not affect the low half
 /// of a product: both halves are folded.
 #[inline(always)]
-pub(super) fn hash(key: &[Word]) -> u64 {
+pub fn hash(key: &[Word]) -> u64 {
     let mut hash = 0u64;
     for word in key {
         let product = u128::from(hash.rotate_left(5) ^ word.0) * 0x9e37_79b9_7f4a_7c15;

@@ -8,7 +8,7 @@ use crate::source::counted_row::CountedRow;
 use crate::source::counting::pair_rows::{DelayRow, OpenStart, PairRow};
 use crate::stat::latency::MeasuredDelays;
 use crate::stat::pending::PendingLosses;
-use crate::stat::word::Word;
+use crate::stat::word::{Word, hash};
 
 impl Aggregates {
     /// Adds a row of pairs that the kernel has measured. The key of a delay has a part for each
@@ -76,17 +76,17 @@ impl Aggregates {
     }
 
     /// Adds a start without an end, with its time in nanoseconds of the run. If its key has several
-    /// parts, it gets a number as its key.
+    /// parts, its key is a number that is computed from them.
     pub(in crate::script) fn add_open(&self, pairs: &DeclaredPairs, of: &OpenStart<'_>, time: f64) {
         let Some(declared) = pairs.open.and_then(|open| self.one(open)) else { return };
         let Some(KernelTarget::Starts(pending)) = declared.body.kernel_target() else { return };
         let (key, kept) = (self.words(of.key), self.words(of.kept));
-        let mut pending = pending.borrow_mut();
         let key = match key[..] {
             [key] => key,
-            _ => Word::number(pending.len() as f64),
+            // A double has 53 bits.
+            _ => Word::number((hash(&key) >> 11) as f64),
         };
-        pending.take_over(key, time, &kept);
+        pending.borrow_mut().take_over(key, time, &kept);
     }
 }
 

@@ -33,7 +33,7 @@ pub struct DeclaredPairs {
     pub longer_ns: Option<i64>,
     /// Nanoseconds; a handler takes the pairs whose delay is longer. None without `than`.
     pub than_ns: Option<i64>,
-    /// Whether `--where auto` accepts texts that the kernel cuts, too.
+    /// Whether the kernel may cut long texts with `--where auto` (`cut_texts`).
     pub cut_texts: bool,
     /// Number of starts for which the kernel should have room.
     pub room: Option<usize>,

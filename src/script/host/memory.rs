@@ -7,6 +7,15 @@ use crate::base::report::draw::Level;
 use crate::base::text::units::human_bytes;
 use crate::source::Batch;
 
+/// Which warnings about full tables were given.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct FullWarnings {
+    /// The aggregates have used their memory.
+    of_budget: bool,
+    /// A table of the kernel had no room for a key.
+    of_kernel_table: bool,
+}
+
 impl Host {
     /// Sets the memory limit of the script, in bytes; 0 leaves it unchanged.
     ///
@@ -36,7 +45,7 @@ impl Host {
     /// Warns once that the aggregates' memory budget refused a request.
     pub(in crate::script) fn note_full_budget(&mut self) {
         let budget = &self.sums.budget;
-        if budget.refused() == 0 || std::mem::replace(&mut self.reported_full[0], true) {
+        if budget.refused() == 0 || std::mem::replace(&mut self.full_warnings.of_budget, true) {
             return;
         }
         let text = format!(
@@ -49,7 +58,7 @@ impl Host {
 
     /// Warns once that a table of the kernel had no room for a key.
     pub(super) fn note_full_table(&mut self) {
-        if !std::mem::replace(&mut self.reported_full[1], true) {
+        if !std::mem::replace(&mut self.full_warnings.of_kernel_table, true) {
             self.context.note(
                 Level::Warning,
                 "a table in the kernel had no room for some new keys, whose events are counted \

@@ -132,7 +132,7 @@ pub(in crate::source) struct Decoder {
     pub(in crate::source) time_at: Option<usize>,
     /// Whether the task is in its samples; otherwise `common_pid` is.
     pub(in crate::source) has_task: bool,
-    /// Whether its samples have the ID of their event.
+    /// Whether its samples contain the ID of the event.
     pub(in crate::source) has_id: bool,
     /// Whether samples of this process are dropped here, since no in-kernel filter can exclude
     /// them.
